@@ -16,6 +16,9 @@ TYPES = {
 }  # fmt: skip
 
 
+BYTES = ("e4m3", "e5m2", "s8", "u8")
+
+
 class Case(NamedTuple):
     """A program, its arguments in order, and by position what its outputs then are, bit by bit."""
 
@@ -224,10 +227,64 @@ def vectors(dtype: str, rng: np.random.Generator) -> Case:
     return Case(VECTORS.format(dtype=dtype), given, exact)
 
 
+TURNED = """
+kernel turned(A: global[{dtype}, M, K], W: global[{dtype}, K, N], C: global[{out}, N, M]):
+    param BM = 128, BN = 128, BK = 64
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
+    shared a: tile[{dtype}, BM, BK] * 2
+    shared w: tile[{dtype}, BK, BN] * 2
+    shared u: tile[{dtype}, BN, BK] * 2
+    shared c: tile[{out}, BN, BM]
+    accum d: tile[{sum}, BM, BN]
+    pipe inputs(a): load -> math
+    pipe raw(w): load -> turn
+    pipe ready(u): turn -> math
+    pipe result(d): math -> back
+    pipe out(c): back -> store
+    role load:
+        for m, n in work:
+            for k in blocks(K, BK):
+                put inputs: a <- A[m, k]
+                put raw: w <- W[k, n]
+    role turn, warps 2:
+        for m, n in work:
+            for k in blocks(K, BK):
+                get raw, put ready: u <- w.T
+    role math:
+        for m, n in work:
+            put result:
+                d = 0
+                for k in blocks(K, BK):
+                    get inputs, ready: d += a @ u.T
+    role back:
+        for m, n in work:
+            get result:
+                put out: c <- {out}(f32(read(d)) * 0.0625).T
+    role store:
+        for m, n in work:
+            get out: C[n, m] <- c
+"""
+"""An operand of bytes whose contracted axis is not contiguous, and a result that is turned from registers."""
+
+
+def turned(dtype: str, out: str, rng: np.random.Generator) -> Case:
+    m, n, k = 80, 144, 80
+    least = 0 if dtype == "u8" else -8
+    a, w = (rng.integers(least, 9, shape).astype(TYPES[dtype]) for shape in ((m, k), (k, n)))
+    c = (a.astype(np.float32) @ w.astype(np.float32)).T * np.float32(0.0625)
+    text = TURNED.format(dtype=dtype, out=out, sum="i32" if dtype in ("s8", "u8") else "f32")
+    return Case(text, (a, w, poisoned((n, m), TYPES[out])), {2: narrowed(c, out)})
+
+
 def cases(rng: np.random.Generator) -> dict[str, Case]:
     """All of them, by name."""
     return {
         **{f"elements_{d}": elements(d, rng) for d in TYPES},
         "numbers": numbers(rng),
-        **{f"vectors_{d}": vectors(d, rng) for d in ("e4m3", "e5m2", "s8", "u8")},
+        **{f"vectors_{d}": vectors(d, rng) for d in BYTES},
+        **{
+            f"turned_{d}": turned(d, out, rng)
+            for d, out in zip(BYTES, BYTES[1:] + BYTES[:1], strict=True)
+        },
     }

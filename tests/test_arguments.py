@@ -365,7 +365,7 @@ def test_what_is_no_list_is_refused() -> None:
         assert len(caught.value.diagnostics) == 1
     with pytest.raises(TkcError) as caught:
         arguments.make({}, LISTED)
-    assert caught.value.diagnostics[0].fix == "'rows=[1,2,…]' 'A=[random(…,K),…]'"
+    assert caught.value.diagnostics[0].help == "'rows=[1,2,…]' 'A=[random(…,K),…]'"
 
 
 def test_expected_lists_are_judged(tmp_path: Path) -> None:
@@ -442,6 +442,6 @@ def test_scales_from_a_file(tmp_path: Path) -> None:
     assert [v.shape for v in values] == [(130, 48), (2048,)]
     with pytest.raises(TkcError, match=r"needs A.scales") as raised:
         arguments.make(parse(words[:1]), SCALED)
-    assert raised.value.diagnostics[0].fix == "A.scales=FILE.npy"
+    assert raised.value.diagnostics[0].help == "A.scales=FILE.npy"
     with pytest.raises(TkcError, match=r"gemm needs A$|gemm needs A "):
         arguments.make({}, SCALED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
 import inspect
 import re
@@ -27,6 +28,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
     monkeypatch.setitem(vars(dataclasses), "_is_type", vars(dataclasses)["_is_type"])
+    monkeypatch.setitem(vars(dataclasses), "_process_class", vars(dataclasses)["_process_class"])
     monkeypatch.setattr(META, "__new__", META.__new__)
     yield
     for module, name in ((dataclasses, "exec"), (collections, "eval"), (typing, "compile")):
@@ -219,3 +221,158 @@ def test_marks_of_fields_are_seen() -> None:
     assert Counted.count == 3
     with pytest.raises(TypeError):
         Counted(1, 2)  # type: ignore[misc]
+
+
+def _makers() -> list[Any]:
+    """Classes of every form that makes methods differ, each with arguments for it."""
+    field = dataclasses.field
+
+    class Plain:
+        x: int
+        y: str = "a"
+
+        def twice(self) -> int:
+            return 2 * self.x
+
+    class Frozen:
+        """Says what it is."""
+
+        x: int
+        more: list[int] = field(default_factory=lambda: [1], compare=False)
+        hidden: int = field(default=3, repr=False, hash=False)
+
+    class Started:
+        x: int
+        made: int = field(init=False)
+        kept: dict[str, int] = field(init=False, default_factory=dict[str, int])
+        fixed: int = field(init=False, default=5)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "made", self.x + 1)
+
+    class Own:
+        self: int
+        name: typing.ClassVar[str] = "own"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __repr__(self) -> str:
+            return "own"
+
+    class Hashed:
+        x: int
+
+        def __hash__(self) -> int:
+            return 7
+
+    class Ring:
+        around: Any = None
+
+    class Nothing:
+        pass
+
+    ways: list[dict[str, Any]] = [
+        {},
+        {"frozen": True},
+        {"slots": True},
+        {"frozen": True, "slots": True},
+    ]
+    ways += [
+        {"eq": False},
+        {"order": True},
+        {"init": False},
+        {"repr": False},
+        {"unsafe_hash": True},
+    ]
+    ways += [{"kw_only": True}, {"match_args": False}]
+    return [
+        (kind, how) for kind in (Plain, Frozen, Started, Own, Hashed, Ring, Nothing) for how in ways
+    ]
+
+
+def _attempt(what: Any) -> Any:
+    """What comes of something: its value, or the error."""
+    try:
+        return what()
+    except Exception as error:
+        return type(error), str(error).replace("__create_fn__.<locals>.", "")
+
+
+def _shown(value: object) -> Any:
+    return _attempt(lambda: re.sub(" at 0x[0-9a-f]*", "", repr(value)))
+
+
+def _described(kind: type, how: dict[str, Any]) -> list[Any]:
+    """All that one can see of the dataclass that is made of a class, and of one that inherits from it."""
+    said: list[Any] = []
+    space = {
+        n: copy.copy(v) if isinstance(v, dataclasses.Field) else v for n, v in vars(kind).items()
+    }
+    above = _attempt(lambda: dataclasses.dataclass(**how)(type(kind.__name__, (), space)))
+    below = {"__annotations__": {"z": "float"}, "__module__": __name__, "z": 0.5}
+    for made in (
+        above,
+        _attempt(lambda: dataclasses.dataclass(**how)(type("Below", (above,), below))),
+    ):
+        said.append(made if isinstance(made, tuple) else made.__name__)
+        if isinstance(made, tuple):
+            continue
+        space = vars(made)
+        said += [
+            sorted(space),
+            str(made.__doc__).partition("(")[0],
+            space.get("__match_args__"),
+            space.get("__slots__"),
+        ]
+        said += [str(made.__dataclass_params__), _attempt(lambda m=made: str(inspect.signature(m)))]
+        said.append([_shown(f) for f in made.__dataclass_fields__.values()])
+        for name in ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__"):
+            function: Any = space.get(name)
+            said.append(
+                function and (function.__name__, function.__qualname__, function.__module__)
+            )
+        said.append(_attempt(lambda m=made: str(m.__init__.__annotations__)))
+        one, other = _attempt(lambda m=made: m(1)), _attempt(lambda m=made: m(1))
+        said += [_shown(one), one == other, _attempt(lambda o=one, p=other: hash(o) == hash(p))]
+        if not isinstance(one, tuple):
+            said.append(_attempt(lambda o=one: setattr(o, "x", 5)))
+            said += [
+                _attempt(lambda o=one: setattr(o, "w", 5)),
+                _attempt(lambda o=one: delattr(o, "x")),
+            ]
+            said += [_attempt(lambda o=one: _shown(dataclasses.replace(o))), _shown(one)]
+            said += [_attempt(lambda o=one: setattr(o, "around", o)), _shown(one)]
+    return said
+
+
+def test_a_dataclass_of_kept_methods_is_as_dataclasses_makes_it() -> None:
+    makers = _makers()
+    expected = [_described(kind, how) for kind, how in makers]
+    first = kept()
+    for (kind, how), before in zip(makers, expected, strict=True):
+        assert _described(kind, how) == before, (kind, how)
+    first.write()
+    second = kept()
+    for (kind, how), before in zip(makers, expected, strict=True):
+        assert _described(kind, how) == before, (kind, how)
+    assert not second.added
+    assert sum(key[0] == sys.hexversion for key in second.known) > 50
+
+
+def test_wrong_dataclasses_are_refused_as_ever() -> None:
+    kept()
+
+    @dataclasses.dataclass(frozen=True)
+    class Frozen:
+        x: int
+
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+        dataclasses.dataclass(type("Thawed", (Frozen,), {}))
+    with pytest.raises(ValueError, match="mutable default <class 'list'> for field x"):
+        dataclasses.dataclass(type("Mutable", (), {"__annotations__": {"x": "list"}, "x": []}))
+    with pytest.raises(TypeError, match="'x' is a field but has no type annotation"):
+        dataclasses.dataclass(type("Bare", (), {"x": dataclasses.field()}))
+    late = {"__annotations__": {"x": "int", "y": "int"}, "x": 1}
+    with pytest.raises(TypeError, match="non-default argument 'y' follows default argument"):
+        dataclasses.dataclass(type("Late", (), late))

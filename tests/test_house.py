@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "diagnostics": set[str](),
     "generated_code": set[str](),
     "late_modules": set[str](),
+    "quick_imports": set[str](),
     "scales": set[str](),
     "version": set[str](),
     "cache": {"version", "digests"},

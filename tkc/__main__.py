@@ -78,9 +78,12 @@ def run_script(command: Callable[[Sequence[str]], int]) -> NoReturn:
     """Runs a command as a process that does nothing else: no garbage collection, SIGPIPE ends it quietly."""
     import signal
 
-    from tkc.late_modules import put_off
+    from tkc.quick_imports import find_quickly
 
     gc.disable()
+    find_quickly()
+    from tkc.late_modules import put_off
+
     put_off()
     from tkc.generated_code import keep
 

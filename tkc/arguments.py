@@ -122,7 +122,7 @@ def make(
         found.error(
             "TK401",
             f"{kernel['entry']} needs {', '.join(missing)}",
-            fix=" ".join(_example(arguments[m]) if m in arguments else f"{m}=1" for m in missing),
+            help=" ".join(_example(arguments[m]) if m in arguments else f"{m}=1" for m in missing),
         )
     found.stop_on_errors()
     values: list[Value] = []
@@ -466,7 +466,7 @@ def check_files(files: Mapping[str, str], lists: Collection[str], option: str) -
             raise TkcError.at(
                 "TK412",
                 f"{option} {name}={path}: {name} is a list of arrays, expected a file that holds several",
-                fix=f"{option} {name}={Path(path).with_suffix('.npz')}",
+                help=f"{option} {name}={Path(path).with_suffix('.npz')}",
             )
 
 

@@ -94,7 +94,7 @@ def _restored(job: Job, data: bytes, before: Sequence[Diagnostic]) -> Compiled:
 
 def _diagnostic_json(d: Diagnostic) -> list[Any]:
     notes = [[n.message, _place_json(n.location)] for n in d.notes]
-    return [d.code, d.message, _place_json(d.location), str(d.severity), notes, d.fix]
+    return [d.code, d.message, _place_json(d.location), str(d.severity), notes, d.help]
 
 
 def _place_json(place: Location | None) -> list[Any] | None:
@@ -102,14 +102,14 @@ def _place_json(place: Location | None) -> list[Any] | None:
 
 
 def _diagnostic(made: Sequence[Any]) -> Diagnostic:
-    code, message, place, severity, notes, fix = made
+    code, message, place, severity, notes, help = made
     return Diagnostic(
         code,
         message,
         _place(place),
         Severity(severity),
         tuple(Note(text, _place(at)) for text, at in notes),
-        fix,
+        help=help,
     )
 
 

@@ -6,6 +6,7 @@ Imports the standard library only: the launcher and the emulator report through 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -111,6 +112,7 @@ CODES: Mapping[str, str] = {
     "TK324": "exit with work in flight",
     "TK325": "order of accesses not settled",
     "TK326": "slot owned by two blocks at once",
+    "TK327": "several threads do what one would",
     "TK330": "cluster asked for after a refusal",
     # TK4xx launch
     "TK401": "wrong number of arguments",
@@ -163,15 +165,30 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """Text to put in the place of what stands at a location: on one line, of which the end is known."""
+
+    location: Location
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding: a stable code, a severity, one sentence, its place, notes, and a fix where there is one."""
+    """One finding: a stable code, a severity, one sentence, its place, notes, and how to mend it.
+
+    `fix` is what `tkc check --fix` writes into the source, `help` says in words what a reader can do.
+    """
 
     code: str
     message: str
     location: Location | None = None
     severity: Severity = Severity.ERROR
     notes: tuple[Note, ...] = ()
-    fix: str | None = None
+    fix: Edit | None = None
+    help: str | None = None
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
@@ -189,9 +206,16 @@ class Diagnostic:
             place = f"{note.location}: " if note.location else ""
             lines.append(f"{place}note: {note.message}")
             lines += _excerpt(note.location, sources)
+        if self.help:
+            lines.append(f"help: {self.help}")
         if self.fix:
             lines.append(f"fix: {self.fix}")
         return "\n".join(lines)
+
+    @property
+    def all_notes(self) -> tuple[Note, ...]:
+        """The notes, with the help as one of them."""
+        return (*self.notes, Note(f"help: {self.help}")) if self.help else self.notes
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -200,9 +224,10 @@ class Diagnostic:
             "message": self.message,
             "location": _location_json(self.location),
             "notes": [
-                {"message": n.message, "location": _location_json(n.location)} for n in self.notes
+                {"message": n.message, "location": _location_json(n.location)}
+                for n in self.all_notes
             ],
-            "fix": self.fix,
+            "fix": str(self.fix) if self.fix else None,
         }
 
 
@@ -252,12 +277,31 @@ def to_json(diagnostics: Sequence[Diagnostic]) -> str:
     )
 
 
+_NUMBER = re.compile(r"\b\d+\b")
+
+
+def once(found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """The first of those that say the same of the same places but for numbers: a statement that is written out several
+    times (`unroll`, families, functions) is one mistake."""
+    if len(found) < 2:
+        return tuple(found)
+    kept: dict[Any, Diagnostic] = {}
+    for d in found:
+        others = tuple(note.location for note in d.notes)
+        told = (d.code, d.severity, d.location, others, _NUMBER.sub("0", d.message))
+        kept.setdefault(told if d.location else d, d)
+    return tuple(kept.values())
+
+
 @dataclass(eq=False)
 class TkcError(Exception):
     """The user's program, data or environment is at fault: exit code 1. Holds one or more diagnostics."""
 
     diagnostics: tuple[Diagnostic, ...]
     sources: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.diagnostics = once(self.diagnostics)
 
     @classmethod
     def at(
@@ -266,9 +310,9 @@ class TkcError(Exception):
         message: str,
         location: Location | None = None,
         *notes: Note,
-        fix: str | None = None,
+        help: str | None = None,
     ) -> TkcError:
-        return cls((Diagnostic(code, message, location, notes=notes, fix=fix),))
+        return cls((Diagnostic(code, message, location, notes=notes, help=help),))
 
     def render(self) -> str:
         return "\n".join(d.render(self.sources) for d in self.diagnostics)
@@ -306,9 +350,11 @@ class Collector:
         message: str,
         location: Location | None = None,
         *notes: Note,
-        fix: str | None = None,
+        fix: Edit | None = None,
+        help: str | None = None,
     ) -> None:
-        self.diagnostics.append(Diagnostic(code, message, location, Severity.ERROR, notes, fix))
+        made = Diagnostic(code, message, location, Severity.ERROR, notes, fix, help)
+        self.diagnostics.append(made)
 
     def stop_on_errors(self, sources: Mapping[str, str] | None = None) -> None:
         errors = [d for d in self.diagnostics if d.severity is Severity.ERROR]

@@ -90,7 +90,7 @@ def _given(source: object) -> tuple[str, str]:
         raise TkcError.at(
             "TK112",
             f"the text of the program is {source!r}, which looks like a file's name",
-            fix=f"tkc.compile(Path({source!r}), …)",
+            help=f"tkc.compile(Path({source!r}), …)",
         )
     return source, "<source>"
 

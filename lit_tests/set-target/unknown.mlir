@@ -2,7 +2,7 @@
 // RUN: not tkc-opt %s -p 'set-target{arch=sm_100x}' 2>&1 | filecheck %s
 
 // CHECK: no target 'sm_100x' [TK201]
-// CHECK-NEXT: fix: --target sm_100
+// CHECK-NEXT: help: --target sm_100
 
 builtin.module {
 }

@@ -262,7 +262,7 @@ MORE: dict[str, tuple[Case, ...]] = {
         )),
         # the arrival tells of copies, and of nothing that the thread stored
         Case(changed(COPIED, ("            arrive full[s], copies\n",
-                              "            if thread < 32: x[s][thread, 0] <- 0.0\n            arrive full[s], each = thread\n"),
+                              "            for q in range(32): x[s][thread, q] <- 0.0\n            arrive full[s], each = thread\n"),
                      ("            for q in 0, 8, 16, 24:\n                load x[s][thread, q] <- X[m.index * 64 + thread, n.index * 32 + q], 16\n", ""),
                      ("        commit copies\n        wait copies\n", "")),
              (((("arrive full[s], each = thread", "arrive full[s], copies"),), "TK301", "read(x[s]"),)),

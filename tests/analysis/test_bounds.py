@@ -81,7 +81,7 @@ PRODUCT = "                mma d += a[slot] @ b[slot].T, not k.first\n"
         ([("not k.first", "k.first")], "TK320", "adds to d in the first turn of its loop, and nothing clears it"),
         ([("not k.first", "0 < 1")], "TK320", "adds to d in the first turn of its loop, and nothing clears it"),
         ([("not k.first", "k.index != 0")], None, ""),
-        ([(PRODUCT, "")], "TK320", "read_accumulator in role math reads d, which nothing writes"),
+        ([(PRODUCT, "")], "TK320", "`read` in role math reads d, which nothing writes"),
     ],
 )  # fmt: skip
 def test_accumulators_in_registers(
@@ -128,3 +128,42 @@ def test_what_is_written_before_the_loop_is_there() -> None:
         )
         == []
     )
+
+
+FILLED = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(M, blocks(N, 64))
+    shared v: vector[f32, 64] * 2
+    role one, warps 2:
+        i = 0
+        for m, n in work:
+            sync 4, 128
+            v[i][thread] <- read(X[m, n.index * 64 + thread])
+            sync 3, 128
+            i = 1 - i
+    role two, warps 2:
+        i = 0
+        for m, n in work:
+            sync 4, 128
+            sync 3, 128
+            Y[m, n.index * 64 + thread] <- read(v[i][63 - thread])
+            i = 1 - i
+"""
+MEETINGS = "            sync 4, 128\n            sync 3, 128\n"
+READ = "            Y[m, n.index * 64 + thread] <- read(v[i][63 - thread])\n"
+EARLY = "reads what only later turns write"
+UNFILLED = {
+    "the slot of the turn after": (("read(v[i]", "read(v[1 - i]"), EARLY),
+    "ahead of both meetings": ((MEETINGS + READ, READ + MEETINGS), EARLY),
+    "an element that nobody fills": (("v[i][thread] <-", "if thread > 0: v[i][thread] <-"), "reads element 0 of v"),
+    "every other element": (("v[i][thread] <-", "if thread % 2 == 0: v[i][thread] <-"), "reads element 63 of v, which nothing writes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNFILLED)
+def test_elements_are_read_before_anybody_writes_them(what: str) -> None:
+    assert [d.message for d in diagnosed(FILLED, "sm_90a")] == []
+    change, words = UNFILLED[what]
+    found = diagnosed(changed(FILLED, change), "sm_90a")
+    assert any(d.code == "TK320" and words in d.message for d in found), found

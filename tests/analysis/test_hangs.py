@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tkc
-from tkc.analysis.hangs import Hang, hang_of
+from tkc.analysis.hangs import Hang, finding, hang_of
 from tkc.analysis.happens_before import check
 from tkc.diagnostics import Severity
 from tkc.driver import run
@@ -171,3 +171,41 @@ def test_a_thread_that_is_not_its_warp_s_first_may_arrive(test: str) -> None:
                          f"            wait asked, phase\n            if {test}: arrive said")  # fmt: skip
     assert text != RELAY
     assert hang(text) is None
+
+
+OF_CLUSTER = """
+kernel k(X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent, cluster(2)
+    schedule work: m, n in tiles(M, blocks(N, 64))
+    barrier full, count = 64
+    role one, warps 2:
+        for m, n in work:
+            for j in range(2): sync cluster
+            arrive full, each = thread
+    role two, warps 2:
+        phase = 0
+        for m, n in work:
+            sync cluster
+            sync cluster
+            wait full, phase
+            phase = phase ^ 1
+"""
+LAST = "            sync cluster\n            wait full, phase\n"
+IN_BETWEEN = "            wait full, phase\n            sync cluster\n"
+HALVES = "            arrive cluster\n            wait full, phase\n            wait cluster\n"
+ENDED = OF_CLUSTER.replace("        phase = 0\n", "        phase = 0\n        sync cluster\n")
+"""Role two comes once more than role one, which has ended then."""
+
+
+@pytest.mark.parametrize(
+    "text", [OF_CLUSTER, OF_CLUSTER.replace(LAST, HALVES), ENDED.replace(LAST, HALVES)]
+)
+def test_who_has_arrived_or_ended_lets_others_leave_the_barrier_of_the_cluster(text: str) -> None:
+    assert hang(text) is None
+
+
+def test_what_stands_between_two_barriers_of_the_cluster_is_not_awaited_before_the_second() -> None:
+    found = hang(OF_CLUSTER.replace(LAST, IN_BETWEEN))
+    assert found is not None
+    assert {stop.role for stop in found.stops} == {"one", "two"}
+    assert "waits for the barrier of the cluster" in finding(found).message

@@ -163,3 +163,35 @@ def test_a_role_does_not_arrive_twice_before_another_has_come() -> None:
 
 def test_a_role_that_arrives_and_waits_at_one_number_completes_the_phase_alone() -> None:
     assert [d.code for d in said(ONE_NUMBER, "sm_90a")] == ["TK306"]
+
+
+EITHER = changed(
+    RING,
+    ("            sync 4, 128\n            i = 1", "            if f > 0: sync 4, 128\n            else: sync 5, 128\n            i = 1"),
+    (SYNC, "            if f > 0: sync 4, 128\n            else: sync 5, 128\n            Y"),
+)  # fmt: skip
+"""A barrier in each branch of a condition on which all threads agree."""
+UNEQUAL = {
+    "another condition": ("            if f > 0: sync 4, 128\n            else: sync 5, 128\n            Y",
+                          "            if f > 1: sync 4, 128\n            else: sync 5, 128\n            Y"),
+    "the contrary": ("            if f > 0: sync 4, 128\n            else: sync 5, 128\n            Y",
+                     "            if f <= 0: sync 4, 128\n            else: sync 5, 128\n            Y"),
+    "the numbers the other way round": ("            if f > 0: sync 4, 128\n            else: sync 5, 128\n            Y",
+                                        "            if f > 0: sync 5, 128\n            else: sync 4, 128\n            Y"),
+    "nothing in one of them": ("            else: sync 5, 128\n            Y", "            Y"),
+    "the read ahead of one": ("            else: sync 5, 128\n            Y[m, n.index * 64 + thread] <- read(v[i][63 - thread])\n",
+                              "            else:\n                Y[m, n.index * 64 + thread] <- read(v[i][63 - thread])\n                sync 5, 128\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", ["f > 0", "n.index > f", "M > 7"])
+def test_a_barrier_in_each_branch_is_one_meeting(condition: str) -> None:
+    text = EITHER.replace("f > 0", condition)
+    assert said(text, "sm_90a") == ()
+    one_slot = text.replace("vector[f32, 64] * 2", "vector[f32, 64]").replace("v[i]", "v[0]")
+    assert [d.code for d in said(one_slot, "sm_90a")] == ["TK309"]
+
+
+@pytest.mark.parametrize("change", UNEQUAL.values(), ids=UNEQUAL)
+def test_unlike_branches_are_no_meeting(change: tuple[str, str]) -> None:
+    assert {d.code for d in said(changed(EITHER, change), "sm_90a")} & {"TK301", "TK305", "TK314"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.analysis.twins import KERNELS, SLIPS
@@ -33,3 +35,5 @@ def test_a_slip_is_found_at_its_place(what: str) -> None:
     lines = text.splitlines()
     shown = [lines[d.location.line - 1] for d in found if d.code == slip.code and d.location]
     assert any(slip.line in line for line in shown), shown
+    said = "\n".join(d.render() for d in found)
+    assert not re.search(r"\w\.user\.|tma_|mbarrier|bulk_|_barrier", said), said

@@ -46,6 +46,15 @@ FORMS = {
         ("if warp == 1:", "    elect: arrive empty", "else:", "    arrive empty, each = thread"),
         97,
     ),
+    "threads below a number": (("if thread < 100: arrive empty, each = thread",), 100),
+    "lanes of some warps": (("if lane < 16 and warp >= 2: arrive empty, each = thread",), 32),
+    "threads at either end": (("if thread < 20 or thread >= 120: arrive empty, each = thread",), 28),
+    "all, some of them elsewhere": (
+        ("if not thread < 100: arrive empty, each = thread", "else: arrive empty, each = thread"), 128,
+    ),
+    "some of some": (("if thread < 100:", "    if thread % 2 == 0: arrive empty, each = thread"), 50),
+    "a thread of some warps": (("if warp >= 1:", "    elect warp: arrive empty"), 3),
+    "all, as a number says": (("if thread < 128: arrive empty, each = thread",), 128),
 }  # fmt: skip
 """Who arrives, and how many arrivals that is."""
 
@@ -99,3 +108,46 @@ def test_a_ring_of_which_one_entry_is_used(entry: int) -> None:
     assert [d.message for d in said(text, "sm_90a")] == []
     slip = changed(text, (f"arrive empty[{entry}]", "arrive empty[1]"))
     assert any(d.code == "TK305" for d in said(slip, "sm_90a"))
+
+
+SOME_WRITE = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(M, blocks(N, 100))
+    shared v: vector[f32, 128]
+    barrier full, count = 100
+    barrier empty, count = 128
+    role one, warps 4:
+        phase = 0
+        for m, n in work:
+            wait empty, phase ^ 1
+            if thread < 100:
+                v[0][thread] <- read(X[m, n.index * 100 + thread])
+            if thread < 100: arrive full, each = thread
+            phase = phase ^ 1
+    role two, warps 4:
+        phase = 0
+        for m, n in work:
+            wait full, phase
+            if thread < 100:
+                Y[m, n.index * 100 + thread] <- read(v[0][99 - thread])
+            arrive empty, each = thread
+            phase = phase ^ 1
+"""
+
+
+def test_some_threads_tell_of_what_they_wrote() -> None:
+    assert [d.message for d in said(SOME_WRITE, "sm_90a")] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("if thread < 100: arrive full", "if thread >= 28: arrive full"), "TK301"),
+        (("if thread < 100: arrive full", "if thread % 2 == 0 or thread >= 56: arrive full"), "TK301"),
+        (("            arrive empty", "            if thread < 100: arrive empty"), "TK305"),
+        (("v[0][99 - thread]", "v[0][100 - thread]"), "TK320"),
+    ],
+)  # fmt: skip
+def test_others_as_many_tell_nothing_of_it(change: tuple[str, str], code: str) -> None:
+    assert code in {d.code for d in said(changed(SOME_WRITE, change), "sm_90a")}

@@ -134,7 +134,7 @@ def test_a_repaired_pipeline_is_an_error_unless_allowed() -> None:
     assemble(WGMMA % GOOD, "sm_90a")
     ptx = WGMMA % {**GOOD, "wait": ""}
     with pytest.raises(
-        TkcError, match=r"C75\d\d.*\[TK211\]\nfix: allow it by name: C75\d\d|TK211"
+        TkcError, match=r"C75\d\d.*\[TK211\]\nhelp: allow it by name: C75\d\d|TK211"
     ) as caught:
         assemble(ptx, "sm_90a")
     names = {re.search(r"\((C\d+)\)$", d.message)[1] for d in caught.value.diagnostics}  # type: ignore[index]
@@ -179,7 +179,7 @@ def test_no_assembler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "candidates", lambda name: [])
     monkeypatch.setattr(module, "library", lambda name: None)
     with pytest.raises(
-        TkcError, match=r"no assembler found.*\[TK212\]\nfix: pip install tkc\[assemble\]"
+        TkcError, match=r"no assembler found.*\[TK212\]\nhelp: pip install tkc\[assemble\]"
     ):
         assemble(text("vector_add"), "sm_90")
 

@@ -185,7 +185,7 @@ def test_the_wrong_gpu() -> None:
         launcher("tile_copy", driver).launch((bf16(8, 8), bf16(8, 8)), {})
     exact = launcher("tile_copy", FakeDriver(), lambda k: k.update(target="sm_100a"))
     with pytest.raises(
-        TkcError, match=r"has compute capability 9\.0 \[TK408\]\nfix: compile with --target sm_90a"
+        TkcError, match=r"has compute capability 9\.0 \[TK408\]\nhelp: compile with --target sm_90a"
     ):
         exact.launch((bf16(8, 8), bf16(8, 8)), {})
     family = launcher(

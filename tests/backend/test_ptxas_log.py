@@ -115,7 +115,7 @@ def test_what_is_not_allowed_is_named() -> None:
     report = read(VERBOSE.format(indent="  "))
     with pytest.raises(TkcError) as caught:
         reject_notices(report, PTX, {"warning"})
-    assert [(d.code, d.fix) for d in caught.value.diagnostics] == [
+    assert [(d.code, d.help) for d in caught.value.diagnostics] == [
         ("TK211", "allow it by name: C7517"),
         ("TK214", "allow it by name: spills"),
     ]

@@ -30,7 +30,7 @@ def test_TGT_1_a_target_without_the_matrix_unit_is_told_which_have_it(target: st
             tkc.compile(text, target=target)
         said = str(caught.value)
         assert f"needs tcgen05 or wgmma; {target} has neither [TK202]" in said
-        assert "fix: --target sm_90a (wgmma) or sm_100f, sm_100a, sm_103f, sm_103a" in said
+        assert "help: --target sm_90a (wgmma) or sm_100f, sm_100a, sm_103f, sm_103a" in said
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
@@ -44,7 +44,7 @@ def test_TGT_1_fences_of_tensor_memory_are_refused_on_sm_90a(side: str, fences: 
         tkc.compile(text, target="sm_90a", **fences)
     said = str(caught.value)
     assert "needs tcgen05 and tensor memory; sm_90a has none [TK202]" in said
-    assert "fix: --target sm_100f, sm_100a, sm_103f, sm_103a" in said
+    assert "help: --target sm_100f, sm_100a, sm_103f, sm_103a" in said
     assert f"fence tcgen05 {side}\n" in said
     assert caught.value.diagnostics[0].location is not None
     line = caught.value.diagnostics[0].location.line

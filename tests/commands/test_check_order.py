@@ -44,7 +44,7 @@ def test_a_missing_fence_is_an_error_with_both_places(slip: Path) -> None:
     )
     assert lines[1].strip() == "store Y[m, n] <- y[i]"
     assert "note: the other access: the write of y" in result.output
-    assert "fix: `fence proxy shared` below line" in result.output
+    assert "help: `fence proxy shared` below line" in result.output
 
 
 def test_json_and_sarif_say_the_same(slip: Path) -> None:
@@ -54,7 +54,8 @@ def test_json_and_sarif_say_the_same(slip: Path) -> None:
     [diagnostic] = found["diagnostics"]
     assert (diagnostic["code"], diagnostic["severity"]) == ("TK302", "error")
     assert diagnostic["location"]["line"] > diagnostic["notes"][0]["location"]["line"]
-    assert diagnostic["fix"].startswith("`fence proxy shared`")
+    assert diagnostic["notes"][-1]["message"].startswith("help: `fence proxy shared`")
+    assert diagnostic["fix"] is None
     sarif = json.loads(check(str(slip), "--target", SLIP.target, "--format", "sarif").output)
     [entry] = sarif["runs"][0]["results"]
     assert entry["ruleId"] == "TK302"

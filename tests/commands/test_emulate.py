@@ -102,7 +102,7 @@ def test_a_list_of_the_wrong_rank_is_one_error(capsys: pytest.CaptureFixture[str
     assert emulate(*words, "A=[random(3,40),random(40),random(1,1,1)]") == 1
     one_error(capsys.readouterr().err, "A[1] has rank 1", "1 more of its arrays")
     assert emulate(*words, "A=random(2,3,40)", "--out", "C=c.npy") == 1
-    one_error(capsys.readouterr().err, "C is a list of arrays", "fix: --out C=c.npz")
+    one_error(capsys.readouterr().err, "C is a list of arrays", "help: --out C=c.npz")
 
 
 def test_a_package_and_an_edited_text_are_run(capsys: pytest.CaptureFixture[str]) -> None:

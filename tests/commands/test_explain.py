@@ -90,8 +90,8 @@ def test_what_is_gone_has_its_chain_and_both_verdicts(capsys: pytest.CaptureFixt
 def test_what_stays_has_the_pair_that_would_race(capsys: pytest.CaptureFixture[str]) -> None:
     found = sites(explained(capsys, LEVEL2))
     fence = found["store.user.fence.2"]["witness"]
-    assert "the write of c by store_shared" in fence["first"]
-    assert "the async read of c by tma_store" in fence["second"]
+    assert "the write of c by a copy of a register tile" in fence["first"]
+    assert "the async read of c by `store`" in fence["second"]
     assert "no proxy fence" in fence["why"]
     wait = found["load.user.wait.empty"]["witness"]
     assert wait["instances"][1] - wait["instances"][0] == 4  # the depth of the ring
@@ -211,8 +211,8 @@ def test_what_stays_is_told_by_a_read_and_a_write_of_two_roles(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     witness = sites(explained(capsys, LEVEL2))["load.user.wait.empty"]["witness"]
-    assert witness["first"].startswith("the async read of a by mma in role math")
-    assert witness["second"].startswith("the async write of a by tma_load_to in role load")
+    assert witness["first"].startswith("the async read of a by a matrix product in role math")
+    assert witness["second"].startswith("the async write of a by `load` in role load")
     assert witness["instances"] == [0, 4]
 
 

@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_list_is_one_error(
         assert err.count("error: ") == 1, err
         assert says in err
     assert tkc(*words, "A=random(3,9,40)", "--out", "C=c.npy") == 1
-    assert "fix: --out C=c.npz" in capsys.readouterr().err
+    assert "help: --out C=c.npz" in capsys.readouterr().err
     assert not driver.launches
     assert not driver.lib.held
 

@@ -198,4 +198,4 @@ def test_no_fence_is_left_out_for_what_foreign_kernels_rely_on(seed: int) -> Non
         if op.name == "stage.proxy_fence":
             op.detach()
     said = [d.message for d in check(module) if d.code == "TK302"]
-    assert sum("by mma in role math" in message for message in said) == 2, said
+    assert sum("by a matrix product in role math" in message for message in said) == 2, said

@@ -99,9 +99,9 @@ def test_to_set_what_another_role_has_left_is_no_fix() -> None:
     said = only(mistakes(text))
     assert (said.code, said.text) == ("TK114", "d += a @ b.T")
     assert "a get adds to what is there, and `keep d` in a put hands it on" in said.message
-    assert said.diagnostic.fix is None
+    assert said.diagnostic.help is None
     first = only(mistakes(changed(GEMM, ("d = 0\n", "\n"))))
-    assert first.diagnostic.fix == "d = 0"
+    assert first.diagnostic.help == "begin the put with `d = 0`"
 
 
 @pytest.mark.parametrize(

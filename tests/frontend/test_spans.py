@@ -51,6 +51,37 @@ def test_R19_refuses_schedules_that_are_not_one_sequence(
     assert found[0].code == code
 
 
+UNUSED = "schedule keys(q): j in blocks(N, 32) where causal.any(q, j)"
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "code", "words"),
+    [
+        ("q", "any(j < zz)", "TK102", "unknown name `zz`"),
+        ("q", "any(j < q and zz > 3)", "TK102", "unknown name `zz`"),
+        ("q", "any(j < q and X > 3)", "TK106", "expected an integer, not the tensor X"),
+        ("q", "j < q", "TK106", "`where` takes `any(...)`"),
+        ("q, r", "any(q < r)", "TK106", "says nothing of its variable `j`"),
+        ("", "any(2 * j < 5)", "TK110", "2 times `j`"),
+        ("a, b, c, d", "any(j < a + b + c + e)", "TK102", "unknown name `e`"),
+        ("q", "any(j <= q)", "", ""),
+        ("q", "any(j < q // 2)", "", ""),  # a number
+        ("q, n", "any(j <= q and j > q - n)", "", ""),
+        ("q", "any(j.index < q.index)", "TK106", "takes a condition on positions"),
+    ],
+)
+def test_R19_looks_at_the_condition_of_a_schedule_that_no_loop_goes_through(
+    given: str, where: str, code: str, words: str
+) -> None:
+    text = changed(
+        TRIANGLE,
+        (UNUSED, f"{UNUSED}\n    schedule other({given}): j in blocks(N, 32) where {where}"),
+    )
+    said = mistakes(text.replace("other()", "other"))
+    assert [x.code for x in said] == [code] * bool(code)
+    assert all(words in x.message for x in said)
+
+
 def test_R19_allows_the_longest_items_first() -> None:
     (schedule,) = (o for o in compiled(TRIANGLE).walk() if isinstance(o, t.ScheduleOp))
     assert schedule.outermost is not None

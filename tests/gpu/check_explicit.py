@@ -21,6 +21,8 @@ def package(folder: str, target: str = "sm_90a") -> None:
     from emulator.test_explicit import POLLING
     from emulator.test_explicit_copies import ARRIVALS, GROUPS, UNCOUNTED
     from emulator.test_explicit_elements import TILES
+    from emulator.test_explicit_pipes import SPELLED
+    from emulator.test_halves import BY_TURNS
     from programs import changed
 
     import tkc
@@ -29,6 +31,8 @@ def package(folder: str, target: str = "sm_90a") -> None:
         "polling": POLLING,
         "groups": GROUPS,
         "counted": ARRIVALS,
+        "open_pipe": SPELLED[target],
+        **({"warpgroups_by_turns": BY_TURNS} if target == "sm_90a" else {}),
         "uncounted": changed(ARRIVALS, *UNCOUNTED),
         **{f"tiles_{n}": TILES.format(dtype="bf16", bn=n) for n in (16, 24, 32, 64, 128)},
     }
@@ -73,15 +77,27 @@ def run(folder: str) -> None:
         kernel.launch(x, y, v)
         return torch.equal(y, exact) and torch.equal(x, exact.bfloat16())
 
+    def open_pipe(kernel: tkc.Kernel) -> bool:
+        a, b = (torch.randint(-4, 5, (n, 1096), device="cuda").bfloat16() for n in (1000, 520))
+        c = poison(1000, 520)
+        kernel.launch(a, b, c)
+        return torch.equal(c, a.float() @ b.float().T)
+
     checks: dict[str, Callable[[tkc.Kernel], bool]] = {
         "polling": polling,
         "groups": groups,
         "counted": copies,
         "uncounted": copies,
+        "open_pipe": open_pipe,
+        "warpgroups_by_turns": open_pipe,
         **{f"tiles_{n}": tiles for n in (16, 24, 32, 64, 128)},
     }
     for name, check in checks.items():
-        kernel = tkc.load(next((Path(folder) / name).glob("*.json")))
+        package = next((Path(folder) / name).glob("*.json"), None)
+        if package is None:
+            print(f"{name}: not of this target")
+            continue
+        kernel = tkc.load(package)
         wrong = sum(not check(kernel) for _ in range(LAUNCHES))
         assert not wrong, f"{name}: {wrong} of {LAUNCHES} launches are wrong"
         print(f"{name}: right in {LAUNCHES} launches")

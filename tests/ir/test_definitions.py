@@ -11,6 +11,7 @@ from xdsl.ir import Region
 from xdsl.irdl import (
     BaseAttr,
     EqAttrConstraint,
+    IRDLOperation,
     RangeOf,
     operand_def,
     opt_operand_def,
@@ -78,6 +79,13 @@ class Maybe(Operation):
     out = var_result_def(IntegerType)
 
 
+class Mixed(IRDLOperation):
+    """Parts that operations may share."""
+
+    mixed = result_def(IntegerType)
+    base = opt_prop_def(IntegerAttr)
+
+
 def plain(count: int = 2, **changes: Any) -> Plain:
     source = Maybe.create(result_types=[i32])
     parts: dict[str, Any] = {
@@ -142,3 +150,34 @@ def test_what_is_wrong_is_refused_in_xdsls_words(make: Callable[[], Operation]) 
 def test_an_operations_own_check_is_asked() -> None:
     with pytest.raises(VerifyException, match="its own check says no"):
         plain(attributes={"own": StringAttr("")}).verify_()
+
+
+def test_an_operation_is_defined_when_it_is_first_asked() -> None:
+    @irdl_op_definition
+    class Late(Mixed, Operation):
+        """Parts of its own and of a base."""
+
+        name = "t.late"
+        first = operand_def(IntegerType)
+        note = opt_prop_def(StringAttr)
+        traits = traits_def(_Heard())
+
+    source, undefined = Maybe.create(result_types=[i32]), vars(Late)["first"]
+    op = Late.create(operands=[source.out[0]], result_types=[i32])
+    op.note = StringAttr("x")
+    assert vars(Late)["first"] is not undefined
+    assert undefined.__get__(op, Late) is op.first is source.out[0]  # as another thread may read it
+    assert (op.note, op.mixed, op.base) == (StringAttr("x"), op.results[0], None)
+    assert Late.has_trait(_Heard)
+    assert [name for name, _ in Late.get_irdl_definition().results] == ["mixed"]
+    assert Late.get_irdl_definition() is op.get_irdl_definition()
+    op.verify()
+
+
+def test_every_operation_can_be_defined() -> None:
+    from tkc.ir import DIALECTS
+
+    kinds = [kind for load in DIALECTS.values() for kind in load().operations]
+    for kind in kinds:
+        if issubclass(kind, IRDLOperation):
+            assert kind.get_irdl_definition().name == kind.name

@@ -10,8 +10,11 @@ from passes.stage_machine import Machine
 
 import tkc
 from tkc.analysis.happens_before import check
+from tkc.diagnostics import Diagnostic
+from tkc.driver import to_module
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType
+from tkc.job import Job
 
 
 def test_the_gemm_becomes_two_roles_without_a_pipe_between_products_and_stores() -> None:
@@ -111,3 +114,83 @@ def test_roles_that_wait_for_one_another_have_no_order() -> None:
     assert "in no order of their items is each put before it is got" in found.message
     assert found.location is not None
     assert text.split("\n")[found.location.line - 1].strip().startswith(("get scaled", "get added"))
+
+
+UNDER = """\
+kernel k(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N], f: i32):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 128))
+    schedule more: m, n in tiles(blocks(M, 128), blocks(N, 128))
+    shared a, b: tile[bf16, 128, 64] * 2
+    accum d: tile[f32, 128, 128]
+    pipe p(a, b): load -> math
+    pipe r(d): math -> store
+    role load:
+        LOOP
+                put p:
+                    a <- A[m, k]
+                    b <- B[n, k]
+    role math:
+        LOOP
+                get p:
+                    put r: d = a @ b.T
+    role store:
+        LOOP
+                get r: C[m, n] += read(d)
+"""
+LOOP = "for m, n in work:\n            for k in blocks(K, 64):"
+DEEPER = "if f > 0:\n          for m, n in work:\n            for k in blocks(K, 64):"
+
+
+def refused(text: str) -> Diagnostic:
+    with pytest.raises(tkc.TkcError) as raised:
+        tkc.compile(text, target="sm_90a")
+    return next(d for d in raised.value.diagnostics if d.code == "TK213")
+
+
+def test_a_condition_round_an_item_loop_is_told_with_its_mend() -> None:
+    text = UNDER.replace("LOOP", DEEPER)
+    told = refused(text)
+    assert told.location is not None
+    assert text.split("\n")[told.location.line - 1].strip() == "if f > 0:"
+    assert told.help is not None
+    assert told.help.startswith(
+        "role math has it under a condition or in a loop: write the condition in it"
+    )
+    inside = "for m, n in work:\n          if f > 0:\n            for k in blocks(K, 64):"
+    assert tkc.compile(UNDER.replace("LOOP", inside), target="sm_90a").ptx
+
+
+def test_several_item_loops_and_unlike_ones_are_told_with_their_mend() -> None:
+    body = UNDER.split("LOOP")
+    twice = [
+        LOOP + b.split("    role")[0] + "        " + LOOP.replace("work", "more") + b
+        for b in body[1:]
+    ]
+    assert refused(body[0] + "".join(twice)).help == (
+        "role math has several such loops: make one of them, with conditions in it"
+    )
+
+
+def test_what_a_loop_under_a_condition_leaves_flows_out_of_both() -> None:
+    """The loops of the joined roles become one, and so do the conditions round them, which hand on what both left."""
+    text = Path("lit_tests/run/attention.tk").read_text(encoding="utf-8")
+    text = text.replace("scale: f32):", "scale: f32, w: i32):")
+    lines: list[str] = []
+    at = 99  # the indentation of the loop that a line is in
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip())
+        at = 99 if indent <= at else at
+        if line.strip() == "for j in blocks(N, BN):":
+            lines.append(" " * indent + "if w > 3:")
+            at = indent
+        lines.append(f"    {line}" if at < 99 else line)
+    job = Job("\n".join(lines), "k.tk", "sm_90a", verify_each=True)
+    module = to_module(job, after="fuse-roles")
+    assert [r.sym_name.data for r in operations(module, s.RoleOp)] == ["load", "correct"]
+    (role,) = (r for r in operations(module, s.RoleOp) if r.sym_name.data == "correct")
+    (loop,) = (op for op in role.walk() if isinstance(op, s.ForOp))
+    (under,) = (op for op in role.walk() if isinstance(op, s.IfOp) and loop in [*op.walk()])
+    yielded = under.then.block.last_op
+    assert isinstance(yielded, s.YieldOp)
+    assert {v.owner for v in yielded.values} == {loop}

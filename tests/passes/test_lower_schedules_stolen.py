@@ -30,8 +30,8 @@ def test_a_target_that_hands_out_no_items_is_named(text: str, target: str, told:
     found = error.value.diagnostics[0]
     assert told in found.message
     assert "`launch clc or persistent`" in found.notes[0].message
-    assert found.fix is not None
-    assert "sm_100a" in found.fix
+    assert found.help is not None
+    assert "sm_100a" in found.help
 
 
 def test_the_source_may_fall_back_to_a_persistent_launch() -> None:

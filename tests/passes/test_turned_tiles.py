@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import ml_dtypes
+import number_programs
 import numpy as np
 import pytest
+from programs import changed
 
 import tkc
 from tkc.analysis.happens_before import check
@@ -94,12 +96,18 @@ def test_the_operand_that_is_turned_may_be_of_the_transposed_axis_only() -> None
     assert [(d.code, d.message) for d in caught.value.diagnostics] == [
         ("TK104", "`u` is [64, 128] and `read(w)` is [128, 64]: a copy keeps the shape")
     ]
-    text = (
-        program("bf16", "f32")
-        .replace("tile[bf16, B", "tile[e4m3, B")
-        .replace("global[bf16", "global[e4m3")
-    )
-    with pytest.raises(
-        tkc.TkcError, match="storing a register tile of e4m3 transposed is not supported yet"
-    ):
-        tkc.compile(text, target="sm_100a")
+
+
+def test_a_product_that_wants_another_order_names_the_role_that_turns() -> None:
+    """Bytes whose contracted axis is not contiguous, on Hopper."""
+    text = number_programs.TURNED.format(dtype="e4m3", out="e4m3", sum="f32")
+    for old, new in (
+        ("    shared u: tile[e4m3, BN, BK] * 2\n", ""), ("    pipe ready(u): turn -> math\n", ""),
+        ("load -> turn", "load -> math"), ("ready: d += a @ u.T", "raw: d += a @ w"),
+        (text[text.index("    role turn") : text.index("    role math")], ""),
+    ):  # fmt: skip
+        text = changed(text, (old, new))
+    with pytest.raises(tkc.TkcError) as caught:
+        tkc.compile(text, target="sm_90a")
+    assert [d.code for d in caught.value.diagnostics] == ["TK115"]
+    assert "`turned.T` for `tile`" in caught.value.diagnostics[0].notes[0].message

@@ -8,11 +8,13 @@ turns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import gcd
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from tkc.analysis.happens_before.areas import Area, Axis
+from tkc.analysis.happens_before.areas import Area, Axis, apart
+from tkc.analysis.happens_before.clocks import Clock
 from tkc.analysis.happens_before.copies import DIVIDES
 from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Access, Event, Program
@@ -73,7 +75,7 @@ def _ends(axis: Axis, threads: tuple[int, ...]) -> tuple[int, int] | None:
 def _finding(event: Event, role: str, what: str) -> Finding:
     return Finding(
         "TK321",
-        f"{event.name} in role {role} reaches {what}",
+        f"{event.told} in role {role} reaches {what}",
         "bounds",
         event.op or event,
         roles=(role,),
@@ -107,7 +109,7 @@ def check_written(program: Program) -> Iterator[Finding]:
         op: Operation | Event = event.op or event
         yield Finding(
             "TK320",
-            f"{event.name} in role {role_name} reads {which}{buffer.name_hint or 'a buffer'}, which nothing writes",
+            f"{event.told} in role {role_name} reads {which}{buffer.name_hint or 'a buffer'}, which nothing writes",
             "uninitialised",
             op,
             roles=(role_name,),
@@ -131,7 +133,7 @@ def check_cleared(program: Program) -> Iterator[Finding]:
             event, role_name = found[0]
             yield Finding(
                 "TK320",
-                f"{event.name} in role {role_name} adds to {buffer.name_hint or 'an accumulator'} in the first turn of "
+                f"{event.told} in role {role_name} adds to {buffer.name_hint or 'an accumulator'} in the first turn of "
                 "its loop, and nothing clears it: the condition of a product is where what is there counts, as in "
                 "`not k.first`",
                 "uninitialised",
@@ -216,26 +218,85 @@ def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding
     `known` says."""
     symmetry = judge.graph.symmetry
     served = {
-        _name(b, symmetry) for h in known for a, b, d in _ways(h) if a.access.write and d <= 0
+        _name(b, symmetry)
+        for h in known
+        for a, b, d in _ways(h)
+        if a.access.write and d <= -_first_turn(judge, b, a, h.clock)
     }
     for here in places(judge.graph).values():
         writes = [p for p in here if p.access.write]
         for read in here:
             access, node = read.access, read.node
-            if access.write or _name(read, symmetry) in served or symmetry.repeats(node.role):
+            if access.write or symmetry.repeats(node.role) or not writes:
                 continue
             if access.space not in (Space.SHARED, Space.TENSOR):
                 continue
-            always = all(loop.high > 1 for loop in node.loops) and node.turns is None
-            if always and writes and all(_later(judge, read, write) for write in writes):
+            if node.turns is not None or any(loop.high <= 1 for loop in node.loops):
+                continue
+            said = _found_nothing(judge, read, writes, _name(read, symmetry) in served)
+            if said is not None:
                 role, event = node.role.name, read.event
                 yield Finding(
                     "TK320",
-                    f"{event.name} in role {role} reads what only later turns write: the first finds nothing there",
+                    f"{event.told} in role {role} reads {said}",
                     "uninitialised",
                     event.op or event,
                     roles=(role,),
                 )
+
+
+def _found_nothing(judge: Judge, read: Place, writes: list[Place], served: bool) -> str | None:
+    """What a read reads in its first turn that no write has been to; None where some write may. `served`: some write
+    comes before it."""
+    element = _unwritten(read.access, [w.access for w in writes])
+    if element is not None:
+        return f"element {element} of {_named(read.access.buffer)}, which nothing writes"
+    if not served and all(
+        _later(judge, read, w) for w in writes if not _apart(read.access, w.access)
+    ):
+        return "what only later turns write: the first finds nothing there"
+    return None
+
+
+def _named(buffer: object) -> str:
+    return (buffer.name_hint if isinstance(buffer, SSAValue) else None) or "the buffer"
+
+
+def _apart(read: Access, write: Access) -> bool:
+    """Whether two accesses of single elements are of different ones, in all turns."""
+    same = read.buffer is write.buffer and read.element and write.element
+    return same and bool(read.area and write.area and apart(read.area, write.area))
+
+
+def _unwritten(read: Access, writes: list[Access]) -> str | None:
+    """An element that a read is sure to reach in its first turn, and no write in any; None where that is not known."""
+    area = read.area if read.element else None
+    if area is None or area.asked or not area.known:
+        return None
+    axes = [axis for axis in area.axes if axis is not None and not axis.fixed]
+    if len(axes) < len(area.axes) or any(leaf.most is None for x in axes for leaf, _ in x.moving):
+        return None
+    if any(not w.element or w.buffer is not read.buffer or w.area is None for w in writes):
+        return None
+    written = [w.area for w in writes if w.area is not None]
+    for t in area.threads:
+        index = tuple([axis.at(t) for axis in axes])
+        if not any(_may_reach(w, index) for w in written):
+            return ", ".join(str(n) for n in index)
+    return None
+
+
+def _may_reach(area: Area, index: tuple[int, ...]) -> bool:
+    """Whether some thread may touch an element in some turn."""
+    return any(
+        all(axis is None or _covers(axis, t, n) for axis, n in zip(area.axes, index, strict=True))
+        for t in area.threads
+    )
+
+
+def _covers(axis: Axis, thread: int, index: int) -> bool:
+    step, ahead = gcd(*(c for _, c in axis.moving | axis.fixed)), index - axis.at(thread)
+    return (ahead % step if step else ahead) in range(axis.width)
 
 
 def _ways(hazard: Hazard) -> Iterator[tuple[Place, Place, float]]:
@@ -250,10 +311,24 @@ def _name(place: Place, symmetry: Symmetry) -> tuple[object, ...]:
 
 
 def _later(judge: Judge, read: Place, write: Place) -> bool:
-    """Whether every turn of a write comes after the first turn of a read."""
+    """Whether every turn of a write that fills the slot of a read's first turn comes after that."""
     common = [clock for clock in read.node.path if clock in write.node.path]
     return any(
-        distance(judge.reach(read).run(), read, write, clock, plain=plain)[0] <= 0
+        distance(judge.reach(read).run(), read, write, clock, plain=plain)[0]
+        <= _first_turn(judge, read, write, clock)
         for clock in common
         for plain in (True, False)
     )
+
+
+def _first_turn(judge: Judge, read: Place, write: Place, clock: Clock) -> int:
+    """The first turn in which a write may fill the slot that a read reads in its first one."""
+    filled, wanted = write.access.slot, read.access.slot
+    if filled is None or wanted is None or read.access.buffer is not write.access.buffer:
+        return 0
+    if any(
+        s.loop is not None and judge.graph.clock_of[s.loop] is not clock for s in (filled, wanted)
+    ):
+        return 0
+    turns = len(filled.before) + len(filled.period)
+    return next((n for n in range(turns) if filled.at(n) == wanted.at(0)), 0)

@@ -23,7 +23,7 @@ def check_cluster_barriers(graph: Graph) -> Iterator[Finding]:
             last = [n.event for n in coming if n.role is role and n.event is not None][-1]
             wrong = (
                 last,
-                f"{last.name} arrives at the barrier of the cluster, and role {role.name} ends without a wait",
+                f"{last.told} arrives at the barrier of the cluster, and role {role.name} ends without a wait",
             )
         if wrong is not None:
             event, message = wrong
@@ -54,7 +54,7 @@ def _wrong_halves(
                 found.append(
                     (
                         item,
-                        f"{item.name} arrives at the barrier of the cluster again before a wait for it",
+                        f"{item.told} arrives at the barrier of the cluster again before a wait for it",
                     )
                 )
             state = act.does == "arrive"

@@ -43,8 +43,8 @@ def told_once(found: Sequence[Told]) -> tuple[Diagnostic, ...]:
 def _same(told: Diagnostic, finding: Finding) -> Hashable:
     """Equal for findings that one change mends: one fence is missing, loops of roles turn unequally, roles wait for one
     another, or copies of a role say the same of one place."""
-    if told.fix is not None:
-        return told.code, told.severity, told.fix
+    if told.help is not None:
+        return told.code, told.severity, told.help
     if roles := re.match(r"roles (.+?) (go through|wait for one another)", told.message):
         return told.code, told.severity, frozenset(roles[1].split(" and "))
     others = tuple(note.location for note in told.notes)

@@ -36,7 +36,7 @@ def check_dependent(graph: Graph, without: Set[Event] = frozenset()) -> Iterator
             yield finding_at(
                 "TK318",
                 node,
-                f"role {node.role.name} touches global memory in {node.event.name} without knowing that the grids "
+                f"role {node.role.name} touches global memory in {node.event.told} without knowing that the grids "
                 "ahead have ended: `wait pdl` before it, in this role or in one that it then waits for",
             )
 

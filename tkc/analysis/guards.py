@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -12,17 +13,19 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import AtomicOp, LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp, TryWaitOp, WhileOp
 from tkc.ir.stage.numbers import NumberOp
-from tkc.ir.stage.scalar import ArithOp, ConstOp
+from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 
 LANES = 32
 
 
 class Varies(IntEnum):
-    """Whether a value is the same in all threads of a role, in those of each warp, or in none."""
+    """Whether a value is the same in all threads of a role, in those of each warpgroup that shares its rows, in those
+    of each warp, or in none."""
 
     NOWHERE = 0
-    BY_WARP = 1
-    BY_LANE = 2
+    BY_GROUP = 1
+    BY_WARP = 2
+    BY_LANE = 3
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def varies(value: SSAValue, seen: set[SSAValue] | None = None) -> Varies:
         case s.ElectedOp():
             return Varies.BY_LANE
         case s.GroupOp():
-            return Varies.BY_WARP
+            return Varies.BY_GROUP
         case AtomicOp() | TryWaitOp():
             return Varies.BY_LANE
         case LoadElementOp():
@@ -171,3 +174,46 @@ def _both(a: Guard | None, b: Guard | None) -> Guard | None:
     elected, rest = a.elected or b.elected, (*a.rest, *b.rest)
     number = a.number if a.lane else b.number
     return Guard(a.lane or b.lane, warp, elected, rest, contrary or a.never or b.never, number)
+
+
+def passing(
+    condition: SSAValue, threads: Iterable[int]
+) -> tuple[frozenset[int], tuple[SSAValue, ...]] | None:
+    """Those of some threads of a role, by their numbers, whose lanes, warps and numbers a condition lets through, and
+    what else it asks, of all threads alike; None where it compares them with more than constants."""
+    rest: list[SSAValue] = []
+    asked: list[SSAValue] = []
+    stack = [condition]
+    while stack:
+        now = stack.pop()
+        if isinstance(now.owner, ArithOp) and now.owner.kind.data == "and":
+            stack += now.owner.inputs
+        else:
+            (asked if varies(now) else rest).append(now)
+    found = list(threads)
+    try:
+        for one in asked:
+            found = [t for t in found if _of_thread(one, t)]
+    except _NotOfThreads:
+        return None
+    return frozenset(found), tuple(rest)
+
+
+class _NotOfThreads(Exception):
+    """A value that a thread's number does not give."""
+
+
+def _of_thread(value: SSAValue, thread: int) -> int:
+    """An integer that is made of a thread's numbers and constants."""
+    owner = value.owner
+    if isinstance(owner, IdentityOp):
+        return {"lane": thread % LANES, "warp": thread // LANES}.get(owner.which.data, thread)
+    number = _number(value)
+    if number is not None:
+        return number
+    if not isinstance(owner, ArithOp):
+        raise _NotOfThreads
+    inputs = [_of_thread(v, thread) for v in owner.inputs]
+    if owner.kind.data in ("div", "mod", "cdiv") and not inputs[1]:
+        raise _NotOfThreads
+    return int(SCALARS[owner.kind.data].of(*inputs))

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.guards import Varies, guard_of, varies
-from tkc.analysis.instances import Copy, Unknown, Word
+from tkc.analysis.instances import Copy, Event, Unknown, Word
 from tkc.analysis.items import role_of
 from tkc.analysis.lockstep import in_lockstep
-from tkc.analysis.machine import Code, Machine
-from tkc.analysis.phases import OTHERS, Deed, Phases, Turn, awaits, blocks_of, tells
+from tkc.analysis.machine import Code, Machine, every
+from tkc.analysis.phases import OTHERS, Deed, Phases, Turn, awaits, blocks_of, does, tells
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import NamedBarrierOp
+from tkc.ir.stage.explicit import ClusterBarrierOp, NamedBarrierOp
 from tkc.ir.stage.scalar import SizeOp
 from tkc.ir.stage.types import BarriersType
 
@@ -96,7 +96,7 @@ def hang_of(kernel: s.KernelOp) -> Hang | None:
 
 def _may(kernel: s.KernelOp) -> bool:
     """Whether there may be a circle: not where pipes join the roles to a tree, or roles may go side by side."""
-    if any(isinstance(op, NamedBarrierOp) for op in kernel.walk()):
+    if any(isinstance(op, NamedBarrierOp | ClusterBarrierOp) for op in kernel.walk()):
         return True
     return not (_joins_a_tree(kernel) or in_lockstep(kernel))
 
@@ -142,7 +142,7 @@ def _run(
     chosen = {name: sizes[name] * counts[name] for name in sizes}
     try:
         phases = Phases(kernel, Machine(chosen, code, invents=False).kernel(), {})
-        deeds = _with_numbered(phases)
+        deeds = _with_meetings(phases)
         phases.begin()
         streams = [x for copy, mine in deeds.items() for x in _streams(copy, mine)]
         told: set[Deed] = set()
@@ -154,29 +154,83 @@ def _run(
     return Hang(*_circle(stuck, told), chosen) if stuck else None
 
 
-def _with_numbered(phases: Phases) -> dict[Copy, list[Deed]]:
-    """What the copies of roles do to mbarriers, and to numbered barriers of threads: they arrive, and who waits leaves
-    with the phase that it arrived at."""
+def _with_meetings(phases: Phases) -> dict[Copy, list[Deed]]:
+    """What the copies of roles do to mbarriers, and to barriers of threads, of a CTA or the cluster: they arrive, and
+    who waits leaves with the phase that it arrived at."""
     words: dict[tuple[int, int], Word] = {}
     found: dict[Copy, list[Deed]] = {}
+    arrived: dict[tuple[Copy, Word], int] = {}
     for copy, trace in phases.traces.items():
         known = {deed.event: deed for deed in phases.deeds[copy]}
-        mine, turns = found.setdefault(copy, []), dict[Word, int]()
+        mine = found.setdefault(copy, [])
         for event in trace:
-            if event in known:
+            if event in known and event.deed is not None and event.deed.meets is None:
                 mine.append(known[event])
-            if not isinstance(event.op, NamedBarrierOp) or event.op.threads is None:
+            met = _meeting(phases, copy, event)
+            if met is None:
                 continue
-            key = event.op.number.value.data, copy.cta
-            if key not in words:
-                words[key] = Word(None, *key, event.op.threads.value.data)
-                phases.words[0, *key] = words[key]
-            word, comes = words[key], sum(1 if t % 2 == 0 else OTHERS for t in event.threads)
-            mine.append(Deed(event, None, 0, [(word, comes, 0, None)]))
-            if event.op.arrives is None:
-                mine.append(Deed(event, word, Turn(turns.get(word, 0)), []))
-            turns[word] = turns.get(word, 0) + 1
+            slot, cta, count = met
+            if (slot, cta) not in words:
+                words[slot, cta] = phases.words[0, slot, cta] = Word(None, slot, cta, count)
+            word, half = words[slot, cta], does(event.op)
+            came = arrived.get((copy, word), 0)
+            if half != "wait":
+                mine.append(Deed(event, None, 0, [(word, _threads(event), 0, None)]))
+                arrived[copy, word] = came = came + 1
+            if half != "arrive":
+                mine.append(Deed(event, word, Turn(came - 1), []))
+    _end(phases, found, words.get((CLUSTER, 0)), arrived)
     return found
+
+
+CLUSTER = -1
+"""The barrier of the cluster, among the numbered ones."""
+
+
+def _meeting(phases: Phases, copy: Copy, event: Event) -> tuple[int, int, int] | None:
+    """The number of a barrier of threads of several roles, the CTA that it is of, and its threads."""
+    op = event.op
+    if isinstance(op, NamedBarrierOp) and op.threads is not None:
+        return op.number.value.data, copy.cta, op.threads.value.data
+    if not isinstance(op, ClusterBarrierOp):
+        return None
+    if event.threads != _all_threads(phases, copy):
+        raise Unknown("a barrier of the cluster that not all threads come to")
+    return CLUSTER, 0, sum(_weight(_all_threads(phases, c)) for c in phases.traces)
+
+
+def _all_threads(phases: Phases, copy: Copy) -> frozenset[int]:
+    roles = (op for op in phases.kernel.body.block.ops if isinstance(op, s.RoleOp))
+    role = next(op for op in roles if op.sym_name.data == copy.role)
+    return every(2 * (role.warps.value.data // role.groups.value.data), 1)
+
+
+def _weight(threads: frozenset[int]) -> int:
+    return sum(1 if t % 2 == 0 else OTHERS for t in threads)
+
+
+def _threads(event: Event) -> int:
+    return _weight(event.threads)
+
+
+def _end(
+    phases: Phases,
+    deeds: dict[Copy, list[Deed]],
+    word: Word | None,
+    arrived: Mapping[tuple[Copy, Word], int],
+) -> None:
+    """Threads that have ended count as ones that come to the barrier of the cluster, as often as others do."""
+    if word is None:
+        return
+    most = max(arrived.get((copy, word), 0) for copy in deeds)
+    comes = next(
+        d.event for mine in deeds.values() for d in mine if d.tells and d.tells[0][0] is word
+    )
+    for copy, mine in deeds.items():
+        threads = _all_threads(phases, copy)
+        for _ in range(most - arrived.get((copy, word), 0)):
+            event = Event(comes.of, threads, comes.values)
+            mine.append(Deed(event, None, 0, [(word, _weight(threads), 0, None)]))
 
 
 def _streams(copy: Copy, deeds: list[Deed]) -> Iterator[Stream]:
@@ -248,7 +302,7 @@ def finding(hang: Hang) -> Finding:
 
 def _name(word: Word) -> str:
     if word.barriers is None:
-        return f"barrier {word.slot}"
+        return "the barrier of the cluster" if word.slot == CLUSTER else f"barrier {word.slot}"
     declared = word.barriers.owner
     assert isinstance(declared, s.BarriersOp)
     return declared.sym_name.data

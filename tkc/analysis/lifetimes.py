@@ -52,7 +52,7 @@ def _finding(place: Place, remedy: str) -> Finding:
         )
     return Finding(
         code,
-        f"role {role.name} may end while {event.name} {what}; {remedy}",
+        f"role {role.name} may end while {event.told} {what}; {remedy}",
         "in flight",
         event.op if event.op is not None else event,
         remedy=remedy,

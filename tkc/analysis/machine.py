@@ -467,7 +467,8 @@ class Machine:
             leads = frozenset(t for t in self.mask if t % 2 == 0)
             if len(leads) == 1:  # of a whole warp, the elected one
                 return leads
-        if each and self.mask != everyone:
+        lanes = by is By.ONE and len(self.mask) > 1 and all([t % 2 == 0 for t in self.mask])
+        if lanes or (each and self.mask != everyone):  # each thread of those elected, or for itself
             return self.mask
         named = every(self.count, {By.ONE: self.count, By.LANE: 2}.get(by or By.ALL, 1))
         found = named if self.mask == everyone else self.mask & named

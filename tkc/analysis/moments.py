@@ -102,7 +102,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
             roles = list(dict.fromkeys(n.role.name for n in [wait.node, *nodes]))
             awaited = list(
                 dict.fromkeys(
-                    n.event.name
+                    n.event.told_at
                     for n in [wait.node, *nodes]
                     if n.event is not None and isinstance(n.event.act, Wait)
                 )

@@ -36,7 +36,7 @@ def check_numbered(graph: Graph) -> Iterator[Finding]:
                 assert site.node.event is not None
                 yield finding_at(
                     "TK306", site.node,
-                    f"{site.node.event.name} in role {site.node.role.name} may arrive for the next phase before role "
+                    f"{site.node.event.told} in role {site.node.role.name} may arrive for the next phase before role "
                     f"{early[0].node.role.name} has come to this one: the barrier counts threads, not roles",
                 )  # fmt: skip
                 return

@@ -49,7 +49,12 @@ def _diagnostic(finding: Finding) -> Diagnostic:
             )
         )
     return Diagnostic(
-        finding.code, finding.message, _place(here), finding.severity, tuple(notes), _fix(finding)
+        finding.code,
+        finding.message,
+        _place(here),
+        finding.severity,
+        tuple(notes),
+        help=_help(finding),
     )
 
 
@@ -57,7 +62,7 @@ _OTHER = {"TK326": "block", "TK314": "wait"}
 """What a finding's first place is."""
 
 
-def _fix(finding: Finding) -> str | None:
+def _help(finding: Finding) -> str | None:
     """The statement that is missing, and where."""
     if finding.fence is None:
         return None

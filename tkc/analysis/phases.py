@@ -168,14 +168,14 @@ class Phases:
 
     def _shares(self, copy: Copy, event: Event, row: Signal) -> Iterator[Share]:
         op = event.op
+        everyone = sum(1 if t % 2 == 0 else OTHERS for t in event.threads)
         if row.bytes_of:
             size = getattr(op, row.bytes_of).type.copied_bytes
             many = len(s.sharers(op, copy.cta, self.cluster))
             share = many if "multicast" in op.properties else 1
             for owner in owners(event, copy.cta, self.cluster, row.bytes_of):
-                yield self._of(event, owner), 0, -(size // share), owner
+                yield self._of(event, owner), 0, -(size // share) * everyone, owner
             return
-        everyone = sum(1 if t % 2 == 0 else OTHERS for t in event.threads)
         weight = everyone * number(op, "count", row.arrivals)
         for rank in self._ranks(copy, event):
             yield rank, weight, number(op, "bytes") * everyone, None

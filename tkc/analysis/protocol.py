@@ -37,12 +37,16 @@ from tkc.ir.certificates import origin
 
 def check_barriers(graph: Graph) -> list[Finding]:
     """Barriers whose items cannot be followed, or whose phases cannot complete."""
-    return [f for ring in graph.rings.values() for f in RingProtocol(graph, ring).findings()]
+    return [f for ring in _mbarriers(graph) for f in RingProtocol(graph, ring).findings()]
 
 
 def check_laps(graph: Graph) -> list[Finding]:
     """Waits that may be two phases behind or ahead, of barriers that are right otherwise."""
-    return [f for ring in graph.rings.values() for f in RingProtocol(graph, ring).laps()]
+    return [f for ring in _mbarriers(graph) for f in RingProtocol(graph, ring).laps()]
+
+
+def _mbarriers(graph: Graph) -> list[Ring]:
+    return [ring for ring in graph.rings.values() if not ring.barrier.word]
 
 
 def check_meetings(graph: Graph) -> list[Finding]:
@@ -76,7 +80,7 @@ def check_meetings(graph: Graph) -> list[Finding]:
                 finding_at(
                     "TK305",
                     first,
-                    f"{first.event.name} waits for {expected} threads, but {present} of "
+                    f"{first.event.told} waits for {expected} threads, but {present} of "
                     f"role{'s' * (len(roles) > 1)} {', '.join(r.name for r in roles)} come to it",
                 )
             )
@@ -86,7 +90,7 @@ def check_meetings(graph: Graph) -> list[Finding]:
 def _said(event: Event) -> str:
     """A meeting that the program has, by its name; one that the compiler made, by what it is of."""
     if origin(event.name) == "user":
-        return f"{event.name} is a barrier of"
+        return f"{event.told} is a barrier of"
     return "this takes a barrier of"
 
 
@@ -137,13 +141,13 @@ class RingProtocol:
             if isinstance(event.act, Wait):
                 yield finding_at(
                     "TK306", node,
-                    f"the phase that {event.name} waits for on {self._name} cannot be followed in role "
+                    f"the phase that {event.told} waits for on {self._name} cannot be followed in role "
                     f"{node.role.name}: slot and parity have to go on from item to item, for the kernel's whole life",
                 )  # fmt: skip
             else:
                 yield finding_at(
                     "TK305", node,
-                    f"which item of {self._name} {event.name} arrives at cannot be followed in role {node.role.name}: "
+                    f"which item of {self._name} {event.told} arrives at cannot be followed in role {node.role.name}: "
                     "its slot has to go on from item to item, for the kernel's whole life",
                 )  # fmt: skip
 
@@ -162,8 +166,8 @@ class RingProtocol:
                 more, fewer = sorted((site, first), key=lambda s: -s.rate)
                 yield finding_at(
                     "TK305", more.node,
-                    f"{_event(more).name} in role {more.node.role.name} goes on by {more.rate} items of {self._name} a "
-                    f"turn, and {_event(fewer).name} in role {fewer.node.role.name} by {fewer.rate}",
+                    f"{_event(more).told_at} in role {more.node.role.name} goes on by {more.rate} items of "
+                    f"{self._name} a turn, and {_event(fewer).told_at} in role {fewer.node.role.name} by {fewer.rate}",
                 )  # fmt: skip
                 return
             if site.clock is not first.clock:
@@ -214,7 +218,7 @@ class RingProtocol:
             if site.every and site.offset >= rate:
                 yield finding_at(
                     "TK305", site.node,
-                    f"the first items of {self._name} get no arrival: {_event(site).name} in role "
+                    f"the first items of {self._name} get no arrival: {_event(site).told_at} in role "
                     f"{site.node.role.name} begins with item {site.offset}",
                 )  # fmt: skip
                 return
@@ -222,7 +226,7 @@ class RingProtocol:
             if site.every and site.clock is not self.graph.kernel and not 0 <= site.offset < rate:
                 yield finding_at(
                     "TK305", site.node,
-                    f"{_event(site).name} in role {site.node.role.name} begins with item {site.offset} of "
+                    f"{_event(site).told_at} in role {site.node.role.name} begins with item {site.offset} of "
                     f"{self._name}: the first bytes are another item's",
                 )  # fmt: skip
                 return
@@ -239,7 +243,7 @@ class RingProtocol:
                     yield finding_at(
                         "TK305", sites[0].node,
                         f"role {role.name} does not arrive at every item of {self._name} equally often: the condition "
-                        f"round {_event(sites[0]).name} cannot be followed",
+                        f"round {_event(sites[0]).told_at} cannot be followed",
                     )  # fmt: skip
                     return
                 total += given[0]
@@ -311,11 +315,12 @@ class RingProtocol:
         for site in copies:
             act = _act(site)
             assert isinstance(act, Complete)
+            size = act.bytes * max(1, _threads(site.node))
             if site.every or site.sometimes:
-                always += act.bytes
+                always += size
             else:
                 case = site.node.loops[-1] if site.node.loops else None
-                by_case[case] = by_case.get(case, 0) + act.bytes
+                by_case[case] = by_case.get(case, 0) + size
         received = {always + b for b in by_case.values()} or {always}
         if received != {announced}:
             told = " or ".join(f"{b:,}" for b in sorted(received))
@@ -334,7 +339,7 @@ class RingProtocol:
             return
         yield finding_at(
             "TK305", node,
-            f"{_event(kernel[0]).name} uses {self._name} outside the loop that goes through its items; "
+            f"{_event(kernel[0]).told_at} uses {self._name} outside the loop that goes through its items; "
             "that is not followed",
         )  # fmt: skip
 
@@ -354,15 +359,15 @@ class RingProtocol:
             if not self._waited_before(wait, depth):
                 yield finding_at(
                     "TK306", wait.node,
-                    f"{_event(wait).name} in role {wait.node.role.name} does not wait for every phase of {self._name}: "
-                    "parity tells a phase only from the one before",
+                    f"{_event(wait).told_at} in role {wait.node.role.name} does not wait for every phase of "
+                    f"{self._name}: parity tells a phase only from the one before",
                 )  # fmt: skip
                 continue
             if not self._awaited(wait, depth):
                 several = _threads(wait.node) > 32 and not self._of_a_pipe
                 yield finding_at(
                     "TK306", wait.node,
-                    f"{self._name} may complete its next phase before {_event(wait).name} in role "
+                    f"{self._name} may complete its next phase before {_event(wait).told_at} in role "
                     f"{wait.node.role.name} has seen this one: no arrival or copy of the next round waits for it"
                     + ("; one warp that goes on need not wait for the others of the role: `sync role` behind the wait, "
                        "or `if warp == 0:` round the loop" if several else ""),
@@ -386,7 +391,7 @@ class RingProtocol:
                 ):
                     yield finding_at(
                         "TK306", site.node,
-                        f"{_event(site).name} in role {site.node.role.name} may arrive at {self._name} for the "
+                        f"{_event(site).told_at} in role {site.node.role.name} may arrive at {self._name} for the "
                         "next round while this one is not complete: nothing before it waits for this one",
                     )  # fmt: skip
 

@@ -99,7 +99,7 @@ def assemble(
     raise TkcError.at(
         "TK212",
         "no assembler found: neither ptxas nor nvPTXCompiler with a C compiler",
-        fix="pip install tkc[assemble]",
+        help="pip install tkc[assemble]",
     )
 
 

@@ -322,7 +322,7 @@ def _check_layout(
             found.error(
                 "TK405",
                 f"{name}: axis {axis} must be contiguous, a stride of {size} bytes; found {seen}",
-                fix=f"pass {name}.contiguous(), or a view whose axis {axis} is the contiguous one",
+                help=f"pass {name}.contiguous(), or a view whose axis {axis} is the contiguous one",
             )
         elif axis in copied and stride % step:
             wide = -(-stride // step) * step

@@ -282,7 +282,7 @@ class Launcher:
                     Diagnostic(
                         "TK404",
                         f"{name} is {place}; the kernel needs it on a GPU",
-                        fix="pass a copy on the GPU",
+                        help="pass a copy on the GPU",
                     )
                 )
                 continue
@@ -317,7 +317,7 @@ class Launcher:
                 "TK408",
                 f"{self.kernel['entry']} is compiled for {target.name}; GPU {device}, {self.driver.name(device)},"
                 f" has compute capability {major}.{minor}",
-                fix=f"compile with --target {_targets_for((major, minor))}",
+                help=f"compile with --target {_targets_for((major, minor))}",
             )
 
     def _load(self, context: int, device: int) -> _Loaded:
@@ -375,6 +375,7 @@ class Launcher:
                 first.severity,
                 (*first.notes, note),
                 first.fix,
+                first.help,
             )
             raise TkcError((with_note, *error.diagnostics[1:]), error.sources) from None
 

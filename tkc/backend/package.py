@@ -409,7 +409,7 @@ def read_package(path: str | os.PathLike[str]) -> Package:
         raise TkcError.at(
             "TK411",
             f"{value['ptx']} is not the text that {name} was written with",
-            fix='compile again, or delete "ptx_sha256" to use the edited text',
+            help='compile again, or delete "ptx_sha256" to use the edited text',
         )
     cubin = _read_beside(json_path, value["cubin"]) if "cubin" in value else None
     try:

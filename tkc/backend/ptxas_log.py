@@ -133,17 +133,17 @@ class LineMap:
         return self._places[index] if index >= 0 else None
 
     def diagnostic(
-        self, code: str, message: str, line: int | None, fix: str | None = None
+        self, code: str, message: str, line: int | None, help: str | None = None
     ) -> Diagnostic:
         """A diagnostic at the source line, with the PTX line as a note; at the PTX line where no source is known."""
         if line is None or not 1 <= line <= len(self.lines):
-            return Diagnostic(code, message, fix=fix)
+            return Diagnostic(code, message, help=help)
         here = Location(PTX_FILE, line)
         place = self.place(line)
         if place is None:
-            return Diagnostic(code, message, here, fix=fix)
+            return Diagnostic(code, message, here, help=help)
         return Diagnostic(
-            code, message, place, notes=(Note("in this line of the PTX text", here),), fix=fix
+            code, message, place, notes=(Note("in this line of the PTX text", here),), help=help
         )
 
 
@@ -174,7 +174,7 @@ def reject_notices(report: Report, ptx: str, allow: Collection[str]) -> None:
             "TK214",
             f"kernel {name} spills registers: {r.spill_stores} bytes of stores, {r.spill_loads} of loads,"
             f" at {r.registers} registers",
-            fix="allow it by name: spills",
+            help="allow it by name: spills",
         )
         for name, r in report.kernels.items()
         if (r.spill_stores or r.spill_loads) and "spills" not in allow

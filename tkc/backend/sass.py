@@ -23,7 +23,7 @@ def sass(cubin: bytes, *, lines: bool = False) -> str:
         raise TkcError.at(
             "TK212",
             "no disassembler found: neither nvdisasm nor cuobjdump",
-            fix="pip install tkc[assemble]",
+            help="pip install tkc[assemble]",
         )
     with tempfile.TemporaryDirectory(prefix="tkc-") as folder:
         file = Path(folder) / "kernel.cubin"

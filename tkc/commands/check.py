@@ -13,8 +13,8 @@ from click.exceptions import Exit
 
 from tkc.commands.options import STDIN, Session, compile_options, model_option, session
 from tkc.commands.report import Reporter
-from tkc.diagnostics import Diagnostic, TkcError
-from tkc.driver import run
+from tkc.diagnostics import Diagnostic, TkcError, once
+from tkc.driver import front, run
 from tkc.dump import Watcher
 from tkc.job import Compiled, Job, Step
 
@@ -45,7 +45,9 @@ LEFT = {"minimal": "eliminate-fences", "as-written": "eliminate-fences"}
 @compile_options
 @model_option
 @click.option(
-    "--fix", is_flag=True, help="Write into the source what is missing beyond doubt: fences, waits."
+    "--fix",
+    is_flag=True,
+    help="Write into the source what is meant beyond doubt: what `fix:` says, missing fences and waits.",
 )
 @click.option(
     "--explain", metavar="CODE", help="Show what a code means, with a bad and a good program."
@@ -94,6 +96,12 @@ def command(
                 session(source, reporter=reporter, model=model, **options).job, reporter, model
             )
             return
+        if fix:
+            from tkc.commands.fixes import mend_words
+
+            job = session(source, reporter=reporter, model=model, **options).job
+            for line in mend_words(source, lambda text: front(replace(job, text=text))):
+                click.echo(line, err=format != "text")
         made, order, compiled = ordered(source, reporter, model, options)
         if fix and order.found:
             from tkc.commands.fixes import mend
@@ -202,7 +210,8 @@ def verify(job: Job, split: bool, model: str) -> None:
         order = Order(model)
         try:
             with order.beside_errors():
-                found = (*run(replace(job, text=text), [order]).diagnostics, *order.diagnostics)
+                compiled = run(replace(job, text=text), [order])
+                found = once((*compiled.diagnostics, *order.diagnostics))
         except TkcError as error:
             found = error.diagnostics
         wrong += differences(text, list(said(found)), job.file)

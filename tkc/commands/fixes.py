@@ -1,5 +1,5 @@
-"""Writes into a source what is missing beyond doubt: lines, each kept only where the analysis then finds less, and
-nothing new."""
+"""Writes into a source what is meant beyond doubt: other words, each kept only where the mistake is then gone, and
+lines that are missing, each kept only where the analysis then finds less, and nothing new."""
 
 from __future__ import annotations
 
@@ -12,13 +12,68 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tkc.diagnostics import Diagnostic, Severity, TkcError
+from tkc.diagnostics import Diagnostic, Edit, Severity, TkcError
 
 if TYPE_CHECKING:
     from tkc.analysis.happens_before.report import Finding
 
 Check = Callable[[str], Sequence[Diagnostic]]
 """What is found in a text; raises TkcError where it is no program."""
+
+
+ROUNDS = 10
+"""How often a text is read again for mistakes that others hid."""
+
+
+def mend_words(source: str, read: Callable[[str], object]) -> Iterator[str]:
+    """Puts in the words that are meant for those that mistakes name, and says which. `read` raises TkcError for a text
+    with mistakes."""
+    path = Path(source)
+    text = path.read_bytes().decode("utf-8-sig")
+    done: list[str] = []
+    for _ in range(ROUNDS):
+        found = _mistakes(read, text)
+        edits = [d.fix for d in found if d.fix is not None]
+        edits.sort(key=lambda e: (e.location.line, e.location.column), reverse=True)
+        before = text
+        for edit in edits:
+            after = with_edit(text, edit)
+            left = {(d.message, d.location) for d in _mistakes(read, after)}
+            if any((d.message, d.location) in left for d in found if d.fix == edit):
+                continue
+            _, old, _ = _cut(_LINE_END.split(text)[2 * (edit.location.line - 1)], edit)
+            done.append(f"{edit.location}: `{old}` is now `{edit.text}`")
+            text = after
+        if text == before:
+            break
+    if done:
+        _write(path, text)
+        yield from sorted(done)
+
+
+def with_edit(text: str, edit: Edit) -> str:
+    """The text with other words; its line ends stay as they are."""
+    parts = _LINE_END.split(text)
+    number = 2 * (edit.location.line - 1)
+    before, _, after = _cut(parts[number], edit)
+    parts[number] = before + edit.text + after
+    return "".join(parts)
+
+
+_LINE_END = re.compile(r"(\r\n|\r|\n)")
+
+
+def _cut(line: str, edit: Edit) -> tuple[str, str, str]:
+    first, end = edit.location.column - 1, edit.location.end_column - 1
+    return line[:first], line[first:end], line[end:]
+
+
+def _mistakes(read: Callable[[str], object], text: str) -> tuple[Diagnostic, ...]:
+    try:
+        read(text)
+    except TkcError as error:
+        return error.diagnostics
+    return ()
 
 
 @dataclass(frozen=True, order=True)

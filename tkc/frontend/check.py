@@ -104,6 +104,14 @@ def check_kernel(
                 f"{_statement(statement)} stands in a role, not in the kernel's body",
                 statement.span,
             )
+    if unfollowed := [
+        e.meaning
+        for name, e in scope.names.items()
+        if e.what == "schedule with arguments" and name not in scope.followed
+    ]:
+        from tkc.frontend.spans import check_unfollowed
+
+        check_unfollowed(declared.values, unfollowed)
     if not roles:
         scope.error(
             "TK113", f"kernel {kernel.name.text} has no role: nothing would run", kernel.name.span

@@ -406,16 +406,42 @@ class Commands:
                 options[1:],
             )
         pair = self._paired(s, options, "product")
+        if isinstance(a, X.Open) or isinstance(b, X.Open):
+            return self._of_open(s, d, (a, b), keep, pair)
         self._fits(s, d.tile, a, b, 2 if pair else 1)
         scaling.multiply_pair(self.scope, (a.tile, b.tile), pair, value.span)
         scales = None if of_a is None or of_b is None else (of_a, of_b)
         return X.Product(d, a, b, keep, pair, s.span, scales)
 
-    def _operand(self, e: Any) -> tuple[X.Place, X.Place | None]:
+    def _of_open(
+        self, s: E.Command, d: X.Place, of: tuple[Any, Any], keep: P.Value | None, pair: bool
+    ) -> P.Multiply:
+        """A product with tiles of an open pipe, which releases its slots when all products are done that read them."""
+        if pair:
+            told = "the product of a pair takes slots that the program numbers: a pipe's are released in one CTA alone"
+            self._fail("TK110", f"not supported yet: {told}", s.span)
+        self._fits(s, d.tile, *of, 1)
+        a, b = (x.tile.name if isinstance(x, X.Open) else x for x in of)
+        turned = [x.transposed for x in of]
+        return P.Multiply("", a, turned[0], b, turned[1], False, s.span, None, (d, keep))
+
+    def _opened(self, x: Any, span: S.Span) -> X.Open | None:
+        """A tile of a pipe that is open here, or its transpose."""
+        tile, transposed = (x.tile, True) if isinstance(x, P.Transposed) else (x, False)
+        if not isinstance(tile, Tile) or tile.name not in self.scope.owned or tile.accumulator:
+            return None
+        if self.scope.owned[tile.name].direction == "put":
+            self.values.later(f"a product of `{tile.name}` inside the put that writes it", span)
+        return X.Open(tile, transposed, span)
+
+    def _operand(self, e: Any) -> tuple[X.Place | X.Open, X.Place | None]:
         """A slot, and that of its scales where it is block-scaled."""
         x = self.values.evaluate(e)
         transposed = isinstance(x, P.Transposed) and isinstance(x.tile, P.Scaled)
         given = x.tile if transposed else x
+        opened = self._opened(x, e.span)
+        if opened is not None and opened.tile.scale is None:
+            return opened, None
         if not isinstance(given, P.Scaled):
             place = self._place(e, "`@` takes")
             if place.tile.scale is not None:
@@ -434,7 +460,9 @@ class Commands:
             self._fail("TK116", f"{x.name} has {x.depth} slots: `{x.name}[slot]` is one", span)
         return x
 
-    def _fits(self, s: E.Command, d: Tile, a: X.Place, b: X.Place, ctas: int) -> None:
+    def _fits(
+        self, s: E.Command, d: Tile, a: X.Place | X.Open, b: X.Place | X.Open, ctas: int
+    ) -> None:
         """Shapes and dtypes of a product; of a pair, each CTA holds half of b's columns."""
         at = s.subject.value.span  # type: ignore[union-attr]
         (rows, inner), (depth, columns) = (

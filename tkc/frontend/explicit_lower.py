@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
+from tkc.frontend import always
 from tkc.frontend.sizes import label
 from tkc.frontend.syntax import Span
 from tkc.ir.interned import integer
@@ -350,6 +351,22 @@ def _product(k: Kernel, x: X.Product) -> None:
     k.emit(t.MmaOp, x.span, [d, a, b], properties=properties)
 
 
+def _multiply(k: Kernel, s: P.Multiply) -> None:
+    """A product that is spelled out, of tiles in an open pipe."""
+    assert s.spelled is not None
+    accumulator, keep = s.spelled
+    d = place(k, accumulator)
+    a, b = (k.values[x] if isinstance(x, str) else place(k, x) for x in (s.a, s.b))
+    if keep is not None:
+        k.emit(T.RestartOp, s.span, [d, k.expression(keep)])
+    properties: dict[str, Attribute] = {
+        "trans_a": integer(int(s.transpose_a)),
+        "trans_b": integer(int(s.transpose_b)),
+        "alone": UnitAttr(),
+    }
+    k.emit(t.MmaOp, s.span, [d, a, b], properties=properties)
+
+
 def _copy_scales(k: Kernel, x: X.CopyPlaces) -> None:
     pair: dict[str, Attribute] = {"pair": UnitAttr()} if x.pair else {}
     k.emit(CopyScalesOp, x.span, [place(k, x.source), place(k, x.destination)], properties=pair)
@@ -398,6 +415,12 @@ def _elect(k: Kernel, x: X.Elect) -> None:
 def _if(k: Kernel, x: X.If) -> None:
     names = k.flow.names(x)
     condition = k.expression(x.condition)
+    holds = always.known(condition, k.counters)
+    if holds is not None:
+        outer = dict(k.values)
+        k.body(x.then if holds else x.otherwise)
+        k.values = outer | {n: k.values[n] for n in names}
+        return
     types: list[Attribute] = []
     then = k.region((), _yielding(k, x.then, names, x.span))
     last = then.block.last_op
@@ -436,6 +459,8 @@ def _range(k: Kernel, x: X.Range) -> None:
     def fill(given: Sequence[SSAValue]) -> None:
         outer = k.values.get(x.variable)
         k.values[x.variable] = given[0]
+        if isinstance(x.step, X.Number) and isinstance(x.step.size, int) and x.step.size > 0:
+            k.counters[given[0]] = bounds[0], bounds[1]
         inner(given)
         if outer is not None:
             k.values[x.variable] = outer
@@ -485,6 +510,7 @@ def _arrive_copies(k: Kernel, x: X.ArriveCopies) -> None:
 STATEMENTS: dict[type, Callable[[Kernel, Any], None]] = {
     X.Wait: _wait, X.Arrive: _arrive, X.Expect: _expect, X.Load: _load, X.Store: _store, X.Fill: _fill,
     X.CommitEntry: _commit, X.Group: _group, X.Fence: _fence, X.Sync: _sync, X.Product: _product,
+    P.Multiply: _multiply,
     X.CopyPlaces: _copy_scales, X.CopyElements: _copy_elements, X.ArriveCopies: _arrive_copies,
     X.ClusterBarrier: _cluster, X.ClusterCopy: _cluster_copy, X.Grid: _grid, X.Prefetch: _prefetch,
     X.StoreElement: _store_element, X.Do: _do, X.Print: _print, X.Assert: _assert,

@@ -42,6 +42,14 @@ class Place(NamedTuple):
     span: Span
 
 
+class Open(NamedTuple):
+    """`a`, `a.T`: the slot of a tile in a put or get that is open."""
+
+    tile: Tile
+    transposed: bool
+    span: Span
+
+
 class Part(NamedTuple):
     """`n.part(i, count)` of the block variable `block`."""
 

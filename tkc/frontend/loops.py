@@ -122,6 +122,7 @@ class Loops:
         """`for j in keys(m)`."""
         from tkc.frontend.spans import bounds
 
+        self.scope.followed.add(keys.name)
         self.bounds[s.span] = bounds(self.values, keys, arguments, s.over[0].value.span)
         return keys.axis
 

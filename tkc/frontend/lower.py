@@ -93,6 +93,8 @@ class _Kernel:
         self.role_name = ""
         self.sites: dict[str, int] = {}
         self.entry: list[Operation] = []
+        self.counters: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
+        """Of counters of loops that count up, the first and the end of their numbers."""
         self.held: dict[str, SSAValue] = {}
         """What the role at hand reads when it begins, and the values."""
 
@@ -335,7 +337,7 @@ class _Kernel:
                 case P.CopyScales():
                     operands = [self.values[s.source], self.values[s.destination]]
                     self.emit(CopyScalesOp, s.span, operands)
-                case P.Multiply():
+                case P.Multiply() if s.spelled is None:
                     self.multiply(s)
                 case P.Each():
                     work = self.values[s.schedule.name]

@@ -161,7 +161,11 @@ class _Turn:
                 return self._move(s, names)
             case P.Multiply():
                 a, b = (self._lies_turned(tile, names) for tile in (s.a, s.b))
-                return s._replace(transpose_a=s.transpose_a != a, transpose_b=s.transpose_b != b)
+                return s._replace(
+                    transpose_a=s.transpose_a != a,
+                    transpose_b=s.transpose_b != b,
+                    spelled=self._plain(s.spelled, names),
+                )
             case P.Transfer():
                 pipes = tuple(self.declaration(pipe) for pipe in s.pipes)
                 return s._replace(pipes=pipes, body=self.body(s.body, inner))

@@ -94,7 +94,10 @@ def place(
         pipe = values.scope.pipe_of[ring.name]
         told = "a put or get opens one"
         if ring.name in values.scope.owned:
-            told = "what is spelled out takes tiles of no pipe, whose slots the program numbers"
+            told = (
+                "what is spelled out takes tiles of no pipe, whose slots the program numbers; `mma` alone takes "
+                "those of a get, without block scales"
+            )
         values.fail(
             "TK108",
             f"`{ring.name}` rides in pipe {pipe.name}, which numbers its slots: {told}",

@@ -345,16 +345,21 @@ class Stay(NamedTuple):
 
 
 class Multiply(NamedTuple):
-    """`d += a @ b`, each operand with whether it is transposed; `fresh` where it is `d = a @ b`."""
+    """`d += a @ b`, each operand with whether it is transposed; `fresh` where it is `d = a @ b`.
+
+    `spelled` is of `mma d[i] += a @ b, keep`: the slot of the accumulator, which `d` does not name, and the condition;
+    an operand that is no name is then a slot that the program numbers.
+    """
 
     d: str
-    a: str
+    a: Any
     transpose_a: bool
-    b: str
+    b: Any
     transpose_b: bool
     fresh: bool
     span: Span
     scales: tuple[str, str] | None = None
+    spelled: tuple[Any, Value | None] | None = None
 
 
 class CopyScales(NamedTuple):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from tkc.diagnostics import Location, Note, nearest
+from tkc.diagnostics import Edit, Location, Note, nearest
 from tkc.frontend.program import Axis, Bounds, Pipe
 from tkc.frontend.sizes import Size
 from tkc.frontend.source import Source
@@ -160,6 +160,8 @@ class Scope:
         self.inside = False
         self.ctas = 1
         self.alone = ""
+        self.followed: set[str] = set()
+        """Schedules with arguments that some loop goes through, which has looked at their conditions."""
         self.broken = False
         self.writers: dict[tuple[str, str], dict[str, Owned]] = {}
         self.silent: dict[tuple[str, str], dict[str, Owned]] = {}
@@ -172,10 +174,24 @@ class Scope:
     # reporting
 
     def error(
-        self, code: str, message: str, span: Span, *notes: Note, fix: str | None = None
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        *notes: Note,
+        fix: Edit | None = None,
+        help: str | None = None,
     ) -> None:
         told = message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + "…"
-        self.source.found.error(code, told, self.place(span), *notes, fix=fix)
+        self.source.found.error(code, told, self.place(span), *notes, fix=fix, help=help)
+
+    def mend(
+        self, code: str, message: str, span: Span, *notes: Note, at: Span, text: str
+    ) -> NoReturn:
+        """Fails where a text in the place of what stands at `at` is what is meant."""
+        edit = self.source.edit(at, text)
+        self.error(code, message, span, *notes, fix=edit, help=None if edit else text)
+        raise Failed
 
     def later(self, what: str, span: Span, *notes: Note) -> None:
         """The construct belongs to the language and cannot be compiled yet."""

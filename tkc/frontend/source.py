@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from tkc.diagnostics import Collector, Location, Note
+from tkc.diagnostics import Collector, Edit, Location, Note
 from tkc.frontend.automaton import Token
 from tkc.frontend.syntax import Elsewhere, Span
 
@@ -58,11 +58,19 @@ class Source:
         """Whether an excerpt is all that stands there."""
         return span.line == span.end_line and span.end_column - span.column <= MAX_QUOTED
 
-    def error(self, message: str, place: Location, *notes: Note, fix: str | None = None) -> None:
+    def edit(self, span: Span, text: str) -> Edit | None:
+        """Puts a text in the place of what stands there; None for a place that is not the kernel's alone: a function
+        is called from elsewhere, too."""
+        if isinstance(span, Elsewhere) or span.line != span.end_line:
+            return None
+        top = next((x for x in self.lines[span.line - 1 :: -1] if x[:1].strip(" \t#")), "")
+        return Edit(self.place(span), text) if top.startswith("kernel") else None
+
+    def error(self, message: str, place: Location, *notes: Note) -> None:
         """A syntax error. Its line is spoilt: what the parser then says of it is a consequence."""
         self.spoilt.add(place.line)
         if not self.full:
-            self.found.error("TK101", message, place, *notes, fix=fix)
+            self.found.error("TK101", message, place, *notes)
 
     def abandon(self, message: str, place: Location) -> None:
         """A mistake after which the structure of the text is a guess: the parser is not tried."""

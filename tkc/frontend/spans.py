@@ -8,6 +8,7 @@ hold where all begin with the first block, or all end with the last.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import product
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+from tkc.diagnostics import Collector, Diagnostic
 from tkc.frontend.describe import describe
 from tkc.frontend.explicit_program import I32, Number
 from tkc.frontend.positions import Tests
-from tkc.frontend.scope import Block, Entry, Scope, plural
+from tkc.frontend.scope import Block, Entry, Failed, Index, Scope, plural
 from tkc.frontend.sizes import NoValue, combine
 from tkc.frontend.syntax import Span, Word
 
@@ -83,17 +85,50 @@ def bounds(
     if keys.where is None:
         return None
     given = [values.evaluate(a.value) for a in arguments]
+    return _with(values, keys, keys.where, given, span)
+
+
+def check_unfollowed(values: Values, unfollowed: Sequence[Keys]) -> None:
+    """The conditions of schedules that no loop goes through. What their arguments would be nobody says: blocks or
+    numbers, whichever leaves fewer mistakes."""
+    scope = values.scope
+    for keys in unfollowed:
+        if keys.where is None:
+            continue
+        found, scope.source.found = scope.source.found, Collector()
+        names, inside, scope.inside = scope.names, scope.inside, True
+        tried: list[list[Diagnostic]] = []
+        n = len(keys.given)
+        for kinds in product((True, False), repeat=n) if n < 4 else ((True,) * n, (False,) * n):
+            scope.source.found.diagnostics = []
+            scope.names = dict(names)
+            given = [
+                Block(w.text, keys.axis, w.span) if block else Index(w.text, keys.axis, w.span)
+                for w, block in zip(keys.given, kinds, strict=True)
+            ]
+            with suppress(Failed):
+                _with(values, keys, keys.where, given, keys.span)
+            tried.append(scope.source.found.diagnostics)
+        scope.source.found, scope.names, scope.inside = found, names, inside
+        found.diagnostics += min(tried, key=len)
+
+
+def _with(
+    values: Values, keys: Keys, where: S.Expression, given: Sequence[Any], span: Span
+) -> P.Bounds | None:
+    """The first block and the one past the last where the arguments stand for what is given."""
+    scope = values.scope
     block = Block(keys.variable.text, keys.axis, keys.variable.span)
     outer = scope.names
     inner = {w.text: Entry("argument", x, w.span) for w, x in zip(keys.given, given, strict=True)}
     scope.names = {**outer, **inner, keys.variable.text: Entry("loop variable", block, block.span)}
     try:
-        found = values.evaluate(keys.where)
+        found = values.evaluate(where)
     finally:
         scope.names = outer
     if not isinstance(found, Some):
         told = f"`where` takes `any(...)` of a condition on positions, such as `any(j <= m)`, not {describe(found)}"
-        values.fail("TK106", told, keys.where.span)
+        values.fail("TK106", told, where.span)
     return _Bounds(scope, keys, found.tests.tests).made(span)
 
 

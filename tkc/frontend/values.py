@@ -147,12 +147,11 @@ class Values:
         if isinstance(x, Condition):
             self.later("a condition in floating-point arithmetic", span)
         if isinstance(x, Tile):
-            self.fail(
-                "TK106",
-                f"{describe(x)} is no register value: `read({x.name})` is",
-                span,
-                fix=f"read({x.name})",
-            )
+            told = f"{describe(x)} is no register value: `read({x.name})` is"
+            written = self.scope.source.excerpt(span)
+            if written.split("[")[0] == x.name.split("[")[0]:
+                self.scope.mend("TK106", told, span, at=span, text=f"read({written})")
+            self.fail("TK106", told, span)
         if isinstance(x, Slice):
             if not x.shape:
                 told = (
@@ -579,9 +578,9 @@ class Values:
     # reporting
 
     def fail(
-        self, code: str, message: str, span: Span, *notes: Any, fix: str | None = None
+        self, code: str, message: str, span: Span, *notes: Any, help: str | None = None
     ) -> NoReturn:
-        self.scope.error(code, message, span, *notes, fix=fix)
+        self.scope.error(code, message, span, *notes, help=help)
         raise Failed
 
     def written(self, target: P.Slice, span: Span) -> None:

@@ -246,20 +246,13 @@ class Writes:
             shapes = f"`{left}` is {list(target.shape)} and `{right}` is {list(source.shape)}"
             self.values.fail("TK104", f"{shapes}: a copy keeps the shape", s.span, note)
         dtypes = f"`{left}` is {target.dtype} and `{right}` is {source.dtype}"
-        whole = self._whole(s.target.span, given)
+        whole = self.scope.source.whole(given)
         cast = f"{target.dtype}({right if whole else '...'})"
         fits = isinstance(source, Regs)
-        self.values.fail(
-            "TK105",
-            f"{dtypes}: a copy keeps the dtype" + (f"; `{cast}` fits" if fits else ""),
-            given,
-            note,
-            fix=f"{left} <- {cast}" if fits and whole else None,
-        )
-
-    def _whole(self, *spans: Span) -> bool:
-        """Whether excerpts of all of them can stand in a fix."""
-        return all(map(self.scope.source.whole, spans))
+        told = f"{dtypes}: a copy keeps the dtype" + (f"; `{cast}` fits" if fits else "")
+        if fits and whole:
+            self.scope.mend("TK105", told, given, note, at=given, text=cast)
+        self.values.fail("TK105", told, given, note)
 
     # assignments
 
@@ -327,12 +320,10 @@ class Writes:
     def _arrow(self, s: S.Assign, what: str) -> Any:
         excerpt = self.scope.source.excerpt
         left, right = excerpt(s.target.span), excerpt(s.value.span)
-        self.values.fail(
-            "TK101",
-            f"`=` sets a register value or clears an accumulator; {what} is copied to by `<-`",
-            s.span,
-            fix=f"{left} <- {right}" if self._whole(s.target.span, s.value.span) else None,
-        )
+        told = f"`=` sets a register value or clears an accumulator; {what} is copied to by `<-`"
+        if all(map(self.scope.source.whole, (s.target.span, s.value.span))):
+            self.scope.mend("TK101", told, s.span, at=s.span, text=f"{left} <- {right}")
+        self.values.fail("TK101", told, s.span)
 
     def _clear(self, s: S.Assign, d: Tile) -> P.Statement:
         self.scope.cleared.add(d.name)
@@ -533,5 +524,10 @@ class Writes:
             handed_on = self.scope.several(d.name)
             if handed_on:  # setting it to 0 would lose what another role has left there
                 told += f"; a get adds to what is there, and `keep {d.name}` in a put hands it on"
-            self.values.fail("TK114", told, s.span, fix=None if handed_on else f"{d.name} = 0")
+            self.values.fail(
+                "TK114",
+                told,
+                s.span,
+                help=None if handed_on else f"begin the put with `{d.name} = 0`",
+            )
         return made

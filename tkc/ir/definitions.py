@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -19,32 +19,83 @@ from xdsl.irdl import (
     irdl_op_definition as xdsl_definition,
 )
 from xdsl.irdl.constraints import EqIntConstraint, RangeLengthConstraint
-from xdsl.irdl.operations import BeforeVariadicSingleAccessor, OptionalDef, VarIRConstruct
+from xdsl.irdl.operations import (
+    BeforeVariadicSingleAccessor,
+    OptionalDef,
+    VarIRConstruct,
+    _OpDefField,  # pyright: ignore[reportPrivateUsage]
+)
 
 T = TypeVar("T", bound=IRDLOperation)
 
 
 def irdl_op_definition(kind: type[T]) -> type[T]:
-    """xDSL's decorator, and then operands and results at a fixed place as plain properties, and a quicker verifier."""
+    """xDSL's decorator, and then operands and results at a fixed place as plain properties, and a quicker verifier.
+
+    The definition is made when it is first asked for: a kernel has a third of all operations.
+    """
     checks: Any = kind.verify_
-    made = xdsl_definition(kind)
-    for name, accessor in list(vars(made).items()):
-        if type(accessor) is BeforeVariadicSingleAccessor:
-            reader = _reader(accessor.construct, accessor.idx)
-            if reader is not None:
-                setattr(made, name, reader)
+    written, names = dict(vars(kind)), _parts(kind)
+
+    @cache
+    def define() -> OpDef:
+        return _define(kind, written, names)
+
+    def definition_of(_: type[T]) -> OpDef:
+        return define()
 
     def verify(op: IRDLOperation) -> None:
-        definition = made.get_irdl_definition()
-        if _passes(op, _glance(made)):
+        definition = define()
+        if _passes(op, _glance(kind)):
             for trait in definition.traits:
                 trait.verify(op)
         else:
             definition.verify(op)
         checks(op)
 
-    made.verify_ = verify
-    return made
+    for name in names:
+        setattr(kind, name, _Late(name, define))
+    made: Any = kind
+    made.verify_, made.get_irdl_definition = verify, classmethod(definition_of)
+    return kind
+
+
+class _Late:
+    """What reads and writes a part of an operation, until its class is defined."""
+
+    def __init__(self, name: str, define: Callable[[], OpDef]) -> None:
+        self.name, self.define = name, define
+
+    def __get__(self, op: IRDLOperation | None, kind: type[IRDLOperation]) -> Any:
+        self.define()
+        return getattr(kind if op is None else op, self.name)
+
+    def __set__(self, op: IRDLOperation, value: Any) -> None:
+        self.define()
+        setattr(op, self.name, value)
+
+
+def _parts(kind: type[IRDLOperation]) -> set[str]:
+    """What a definition puts into the class: the parts that it and its bases declare, and the traits."""
+    return {"traits"}.union(*map(_declared, kind.__mro__))
+
+
+@cache
+def _declared(kind: type) -> frozenset[str]:
+    return frozenset(n for n, value in vars(kind).items() if isinstance(value, _OpDefField))
+
+
+def _define(kind: type[IRDLOperation], written: dict[str, Any], names: set[str]) -> OpDef:
+    """Gives a class its parts, one by one: whoever reads one meanwhile, in another thread, defines the class too."""
+    space = {n: value for n, value in written.items() if n not in ("__dict__", "__weakref__")}
+    meta: Any = type(kind)
+    made = xdsl_definition(meta(kind.__name__, kind.__bases__, space))
+    for name in names:
+        part: Any = vars(made)[name]
+        if type(part) is BeforeVariadicSingleAccessor:
+            part = _reader(part.construct, part.idx) or part
+        setattr(kind, name, part)
+    return made.get_irdl_definition()
 
 
 @cache

@@ -17,7 +17,7 @@ def target_of(module: ModuleOp) -> Target:
         raise TkcError.at(
             "TK119",
             f"the module has no {TARGET}",
-            fix="begin the pipeline with set-target{arch=NAME}",
+            help="begin the pipeline with set-target{arch=NAME}",
         )
     return TARGETS[name.data]
 

@@ -21,11 +21,11 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import MemoryEffectKind, Pure, only_has_effect
 
-from tkc.analysis.guards import LANES, Guard, Varies, guard_of, varies
+from tkc.analysis.guards import Guard, Varies, guard_of, varies
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import IdentityOp, WhileOp
+from tkc.ir.stage.explicit import IdentityOp, NamedBarrierOp, WhileOp
 from tkc.ir.stage.ops import By
 from tkc.ir.stage.scalar import arith, const
 from tkc.ir.stage.types import AccumulatorType
@@ -120,6 +120,8 @@ class RoleElection:
         self.warps = role.warps.value.data
         self.elected: dict[Who, SSAValue] = {}
         self.chosen: dict[int, SSAValue] = {}
+        self.looked = False
+        """Whether conditions that no thread meets have been told."""
 
     def run(self) -> None:
         block = self.role.body.block
@@ -176,8 +178,12 @@ class RoleElection:
     def _condition(self, op: s.IfOp, where: Where) -> None:
         """A condition: one that tests threads is an election where it can be, any other is looked into."""
         guard = guard_of(op.condition)
-        if guard is not None and (guard.never or (guard.warp or 0) >= self.warps):
-            self._never(op, guard)
+        if not self.looked and (guard is None or guard.narrows):
+            from tkc.analysis.reach import unmet
+
+            self.looked = True
+            for told in unmet(self.role):
+                report(told)
         if guard is not None and guard.warp is not None and self.warps == 1 and guard.warp == 0:
             guard = replace(guard, warp=None)
         if guard is not None and not guard.narrows:
@@ -196,8 +202,16 @@ class RoleElection:
             self._inside(op.regions[:1], Where.WARP)
             self._inside(op.regions[1:], Where.SOME)
         else:
-            by_warp = varies(op.condition) is Varies.BY_WARP
-            check_alone(op.regions, "which some threads of the role run alone", warp=by_warp)
+            by = varies(op.condition)
+            where_alone = "which some threads of the role run alone"
+            if by is Varies.BY_WARP:
+                where_alone += (
+                    "; warpgroups that share the rows of an accumulator may part, as by `warp // 4 == 1`, to meet at "
+                    "numbered barriers, else roles do: `role math[i in 0, 1], warps 4`"
+                )
+            check_alone(
+                op.regions, where_alone, warp=by < Varies.BY_LANE, group=by is Varies.BY_GROUP
+            )
             self._inside(op.regions, Where.SOME)
 
     def _inside(self, regions: Sequence[Region], where: Where) -> None:
@@ -235,23 +249,6 @@ class RoleElection:
         old = op.condition
         op.operands = [predicate]
         _sweep(old)
-
-    def _never(self, op: s.IfOp, guard: Guard) -> None:
-        """Numbers of warps and threads count from the role's own first."""
-        warps = "1 warp" if self.warps == 1 else f"{self.warps} warps"
-        which = f"it asks for warp {guard.warp}"
-        if guard.never:
-            several = "it asks for several threads at once"
-            which = "no warp has such a lane" if guard.number >= LANES else several
-        report(
-            Diagnostic(
-                "TK122",
-                f"no thread meets this condition: {which}, and role {self.role.sym_name.data} has {warps} of 32 "
-                "threads, counted from 0",
-                location_of(op),
-                Severity.WARNING,
-            )
-        )
 
     def _keep(self, op: s.IfOp, why: str) -> None:
         report(
@@ -375,15 +372,19 @@ def _sweep(value: SSAValue) -> None:
             owner.erase()
 
 
-def check_alone(regions: Sequence[Region], where: str, *, warp: bool) -> None:
+def check_alone(regions: Sequence[Region], where: str, *, warp: bool, group: bool = False) -> None:
     """TK121 where threads are to meet, or to do together, in a place that not all of them reach.
 
-    With `warp`, whole warps reach it, which may meet by themselves.
+    With `warp`, whole warps reach it, which may meet by themselves; with `group` whole warpgroups, each of which comes
+    to numbered barriers for itself.
     """
     for region in regions:
         for op in region.walk():
             together = isinstance(op, s.StageOp) and op.executed_by is By.ALL and not op.EACH
-            if together and not (warp and isinstance(op, s.WarpSyncOp)):
+            meets = (warp and isinstance(op, s.WarpSyncOp)) or (
+                group and isinstance(op, NamedBarrierOp) and op.threads is not None
+            )
+            if together and not meets:
                 raise TkcError.at(
                     "TK121",
                     f"{words(op)} takes all threads of the role and stands in a place {where}",

@@ -47,7 +47,7 @@ def order(kernel: s.KernelOp, target: Target) -> None:
             "TK202",
             f"`launch dependent` needs {Feature.GRID_DEPENDENCY}; {target.name} has none",
             location_of(kernel),
-            fix=targets_with({Feature.GRID_DEPENDENCY}),
+            help=targets_with({Feature.GRID_DEPENDENCY}),
         )
     if any(isinstance(o, GridWaitOp | GridLaunchOp) for o in kernel.walk()):
         return

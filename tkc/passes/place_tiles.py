@@ -264,7 +264,7 @@ def _accum(p: Placement, op: t.AccumOp) -> None:
             "TK202",
             f"accumulator {op.sym_name.data} needs tcgen05 or wgmma; {p.target.name} has neither",
             location_of(op),
-            fix=targets_with({Feature.WGMMA}, {Feature.TCGEN05}),
+            help=targets_with({Feature.WGMMA}, {Feature.TCGEN05}),
         )
     _buffer(p, op.tile, op.sym_name.data, type, op.within)
 

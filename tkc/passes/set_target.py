@@ -29,6 +29,6 @@ class SetTargetPass(ModulePass):
             raise TkcError.at(
                 "TK201",
                 f"no target {self.arch!r}",
-                fix=f"--target {nearest(self.arch)[0]} (known: {', '.join(TARGETS)})",
+                help=f"--target {nearest(self.arch)[0]} (known: {', '.join(TARGETS)})",
             )
         op.attributes[TARGET] = StringAttr(self.arch)

@@ -110,7 +110,7 @@ def _tell_idle(kernel: t.KernelOp, target: Target, ctas: int) -> None:
             f"{known.gpu} idle ({active} have work, {active / known.multiprocessors:.0%})",
             location_of(kernel),
             Severity.WARNING,
-            fix=f"smaller clusters, or `cluster(2, preferred = {ctas})`, which fills the rest with clusters of 2",
+            help=f"smaller clusters, or `cluster(2, preferred = {ctas})`, which fills the rest with clusters of 2",
         )
     )
 
@@ -229,7 +229,7 @@ def split_pairs(kernel: t.KernelOp, target: Target) -> None:
             "TK202",
             f"a cluster of pairs needs {Feature.TCGEN05}; {target.name} has none",
             location_of(kernel),
-            fix=targets_with({Feature.TCGEN05}),
+            help=targets_with({Feature.TCGEN05}),
         )
     split_schedules(kernel, target, ctas_of(kernel) // PAIR, "pair")
     split_pair(kernel, target, "half")

@@ -28,6 +28,7 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
     from tkc.analysis.hangs import finding, hang_of
     from tkc.analysis.happens_before.extract import program
     from tkc.analysis.happens_before.findings import findings
+    from tkc.analysis.happens_before.words import follow_words
     from tkc.analysis.products import check_products
     from tkc.diagnostics import Severity
     from tkc.ir.stage.ops import KernelOp
@@ -36,6 +37,7 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
             made = program(op)
+            follow_words(made)
             of_order = findings(made, profile)
             found += of_order
             if not any(f.code in BROKEN and f.severity is Severity.ERROR for f in of_order):

@@ -7,7 +7,7 @@ threads: those that stay as they are (sizes, the unit's number), and those that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from math import gcd
@@ -225,6 +225,8 @@ class Formulas:
         known = self.known.setdefault(tuple(self.values.turn.items()), {})
         axes = tuple(self._axis(v, w, known) for v, w in zip(indices, widths, strict=True))
         threads, asked = self._comers(op, known)
+        if 0 < len(threads) < self.count:
+            axes = tuple(axis and _of_comers(axis, threads) for axis in axes)
         return Area(axes, threads, asked)
 
     def _comers(
@@ -364,6 +366,15 @@ class Formulas:
             return None
         leaf = Leaf(self.write(value), any(x.moves for x in form.leaves), _by_unit(form))
         return Form(tuple([o % step for o in form.offsets]), {leaf: step})
+
+
+def _of_comers(axis: Axis, threads: tuple[int, ...]) -> Axis:
+    """Without the offsets of threads that do not come, for which one that comes stands."""
+    if len(axis.offsets) == 1:
+        return axis
+    come, first = set(threads), axis.offsets[threads[0]]
+    offsets = (o if t in come else first for t, o in enumerate(axis.offsets))
+    return replace(axis, offsets=tuple(offsets))
 
 
 def _by_unit(*forms: Form) -> bool | None:

@@ -110,8 +110,13 @@ def within(threads: Who, who: Who) -> bool:
     if who is ALL:
         return True
     if isinstance(threads, Some):
-        return threads is who or within(threads.of, who)
-    if isinstance(who, Some) or who is SOME:
+        if threads is who or within(threads.of, who):
+            return True
+        known = isinstance(who, Some) and threads.members is not None and who.members is not None
+        return known and threads.members <= who.members  # pyright: ignore[reportOptionalOperand]
+    if isinstance(who, Some):
+        return threads in who.holds
+    if who is SOME:
         return False
     return threads is who or threads is ONE
 

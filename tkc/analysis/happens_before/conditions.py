@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.guards import LANES, Guard, guard_of
+from tkc.analysis.guards import LANES, Guard, guard_of, passing
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.events import Some, Threads, Who
 from tkc.analysis.happens_before.expressions import Expressions
@@ -14,6 +14,8 @@ from tkc.analysis.happens_before.values import Values
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp
 
+NAMED = (Threads.ONE, Threads.WARP, Threads.LANE)
+"""Sets of threads that are a part of a role."""
 _CONTRARY = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
@@ -68,17 +70,44 @@ class Team:
     parts: dict[tuple[Who, frozenset[int]], Some] = field(default_factory=dict)
 
     def narrowed(
-        self, who: Who, guard: Guard | None, taken: bool = True
+        self, who: Who, guard: Guard | None, condition: SSAValue, taken: bool = True
     ) -> tuple[Who, tuple[SSAValue, ...]] | None:
         """The threads of `who` that a condition lets through (else those that it does not), and what else it asks; None
-        where it asks of no thread."""
-        if guard is not None and not guard.narrows:
+        where it asks of no thread. `guard`: what it tests, where that is followed."""
+        if guard is None:
+            return self._counted(who, condition, taken)
+        if not guard.narrows:
             return None
         through = let_through(guard, self.lane, self.warp) if taken else None
         inner = None if through is None else both(who, through)
         if inner is None:
             inner = self._part(who, self._let(who, guard, taken))
-        return inner, (() if guard is None else guard.rest)
+        return inner, guard.rest
+
+    def _counted(
+        self, who: Who, condition: SSAValue, taken: bool
+    ) -> tuple[Who, tuple[SSAValue, ...]]:
+        """The same of a comparison of a thread's numbers, which is asked of thread after thread."""
+        members = self._members(who)
+        found = None if members is None else passing(condition, members)
+        if found is None or members is None:
+            return Some(who), ()
+        through, rest = found
+        if not taken:
+            if rest:
+                return Some(who), ()
+            through = members - through
+        return self._known(who, members, through), rest
+
+    def _known(self, who: Who, members: frozenset[int], through: frozenset[int]) -> Who:
+        """Some threads of others as what they are called, where they have a name."""
+        if through == members:
+            return who
+        return next((t for t in NAMED if self._members(t) == through), self._part(who, through))
+
+    def lanes(self, who: Some) -> bool:
+        """Whether they are the lanes of some warps that act for these."""
+        return who.members is not None and all(t % LANES == self.lane for t in who.members)
 
     def one_of(self, who: Some) -> Some:
         """The thread that is elected of those of one whole warp; else all of them."""
@@ -88,11 +117,14 @@ class Team:
     def _part(self, who: Who, members: frozenset[int] | None) -> Some:
         if members is None:
             return Some(who)
-        return self.parts.setdefault((who, members), Some(who, members))
+        if (who, members) not in self.parts:
+            held = {t for t in NAMED if (self._members(t) or {-1}) <= members}
+            self.parts[who, members] = Some(who, members, frozenset(held))
+        return self.parts[who, members]
 
-    def _let(self, who: Who, guard: Guard | None, taken: bool) -> frozenset[int] | None:
+    def _let(self, who: Who, guard: Guard, taken: bool) -> frozenset[int] | None:
         members = self._members(who)
-        if members is None or guard is None or (guard.rest and not taken):
+        if members is None or (guard.rest and not taken):
             return None
         through = members
         if guard.warp is not None:

@@ -45,7 +45,7 @@ def _collision(node: Node, access: Access, area: Area) -> Iterator[Finding]:
     yield finding_at(
         "TK301",
         node,
-        f"threads {threads[0]} and {threads[1]} of role {node.role.name} store to one element in {event.name}, and "
+        f"threads {threads[0]} and {threads[1]} of role {node.role.name} store to one element in {event.told}, and "
         "nothing orders them: an index that differs between all threads that come to it, one thread only, or an atomic "
         "operation",
     )
@@ -57,15 +57,22 @@ def _collision(node: Node, access: Access, area: Area) -> Iterator[Finding]:
 def flags(graph: Graph) -> frozenset[tuple[Role, Role]]:
     """Roles of which the first may tell the second by a word that it releases and the other acquires.
 
-    What such words order is not followed; nothing is said of what two such roles touch otherwise.
+    What such words order is followed in the simplest form (`words.py`); else nothing is said of what two such roles
+    touch.
     """
     released: dict[Hashable, set[Role]] = {}
     acquired: dict[Hashable, set[Role]] = {}
+    followed = {("word", a.buffer) for _, a, _ in graph.program.accesses()} & {
+        *graph.program.barriers
+    }
     for node in graph.nodes:
         op = node.event.op if node.event is not None else None
         if isinstance(op, ElementOp) and op.strong:
             word = _word(op, "sem")
             place: Hashable = op.place  # pyright: ignore
+            touched = node.event.accesses if node.event is not None else ()
+            if not touched or ("word", touched[0].buffer) in followed:
+                continue
             if word in ("release", "acq_rel") or (
                 not isinstance(op, LoadElementOp) and _fences(node)
             ):
@@ -144,7 +151,7 @@ def _between_units(here: list[Place]) -> Iterator[Finding]:
 
 
 def _two_units(first: Place, second: Place) -> Finding:
-    names = [f"{p.event.name} in role {p.node.role.name}" for p in (first, second)]
+    names = [f"{p.event.told} in role {p.node.role.name}" for p in (first, second)]
     said = f"all work units write the same elements by {names[0]}"
     if first is not second:
         said = f"two work units touch the same elements by {names[0]} and {names[1]}"

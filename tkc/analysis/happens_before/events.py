@@ -29,10 +29,12 @@ class Threads(IntEnum):
 
 @dataclass(eq=False, slots=True)
 class Some:
-    """Those of `of` that one condition lets through, which is not followed; `members`: their numbers, where known."""
+    """Those of `of` that one condition lets through, which is not followed; `members`: their numbers, where known;
+    `holds`: the sets with a name that are part of it."""
 
     of: Who
     members: frozenset[int] | None = None
+    holds: frozenset[Threads] = frozenset()
 
     @property
     def sure(self) -> bool:
@@ -318,6 +320,21 @@ class Event:
     op: Any = None
 
     @property
+    def told(self) -> str:
+        """What its program says, for messages; its name where it is of no program."""
+        from tkc.ir.stage.words import said
+
+        return said(self.op) if self.op is not None else self.name
+
+    @property
+    def told_at(self) -> str:
+        """`told` and its line, for messages that stand elsewhere."""
+        from tkc.ir.locations import location_of
+
+        place = location_of(self.op) if self.op is not None else None
+        return f"{self.told} (line {place.line})" if place is not None else self.told
+
+    @property
     def products(self) -> bool:
         """Whether it issues products of a warpgroup, which a wait for its groups awaits."""
         return any(a.done is Done.WGMMA_GROUP for a in self.accesses)
@@ -359,13 +376,15 @@ def _events(body: list[Item]) -> Iterator[Event]:
 
 @dataclass(eq=False, slots=True)
 class Barrier:
-    """`depth` mbarriers in the shared memory of CTA `owner`, whose phases take `count` arrivals."""
+    """`depth` mbarriers in the shared memory of CTA `owner`, whose phases take `count` arrivals; `word`: words in
+    global memory, one an item (`words.py`)."""
 
     name: str
     depth: int = 1
     count: int = 1
     owner: int = 0
     op: Any = None
+    word: bool = False
 
 
 @dataclass(eq=False, slots=True)

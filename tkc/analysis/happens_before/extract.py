@@ -314,7 +314,7 @@ class Body:
             return self.ops.answered(asked[0], op, who)
         if asked is not None and who is Threads.ONE:
             return self._answer(op, *asked, regions)
-        through = [self.ops.team.narrowed(who, guard, taken) for _, taken in regions]
+        through = [self.ops.team.narrowed(who, guard, op.condition, taken) for _, taken in regions]
         if through[0] is not None:
             _, rest = through[0]
             body: list[Item] = []

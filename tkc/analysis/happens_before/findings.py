@@ -18,8 +18,10 @@ from tkc.analysis.happens_before.elements import (
 )
 from tkc.analysis.happens_before.events import Access, AwaitGroup, Program, Role
 from tkc.analysis.happens_before.graph import Graph, build
+from tkc.analysis.happens_before.meetings import TOGETHER
 from tkc.analysis.happens_before.paths import MOST_LABELS, Unfollowed
 from tkc.analysis.happens_before.quick import Quick
+from tkc.analysis.happens_before.repeated import check_repeated
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import (
@@ -56,7 +58,7 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
         told = flags(graph)
         judged = list(hazards(judge))
         wrong = [h for h in judged if h.verdict is not Verdict.ORDERED]
-        unknown = [h for h in wrong if _by_flag(h, told)]
+        unknown = [h for h in wrong if told and _by_flag(judge, h, told)]
         found = [
             twice(h.first, h.second, h.verdict.value)
             if by_pipes(h.first) and by_pipes(h.second)
@@ -68,7 +70,7 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
         units = list(check_units(graph))
         acquired = acquires_of_units(graph)
         broken += map(_among_units, units[: int(acquired)])
-        found += [*check_elements(graph), *([] if acquired else units)]
+        found += [*check_elements(graph), *check_repeated(graph), *([] if acquired else units)]
         late = [*check_lifetimes(judge), *check_dependent(graph)]
         if not found:
             found = [*check_laps(graph), *check_numbered(graph), *check_first_reads(judge, judged)]
@@ -90,12 +92,13 @@ def _unfollowed(graph: Graph) -> Finding:
     )
 
 
-def _by_flag(hazard: Hazard, told: frozenset[tuple[Role, Role]]) -> bool:
+def _by_flag(judge: Judge, hazard: Hazard, told: frozenset[tuple[Role, Role]]) -> bool:
     """Whether flags, which are not followed, may order the two: in turns of a loop each way, or the one that is
-    missing."""
+    missing; one way where they meet in one turn alone."""
     one, other = hazard.first.node.role, hazard.second.node.role
     ways = (one, other) in told, (other, one) in told
-    if hazard.clock.parent is None and hazard.clock.high == 1:
+    once = hazard.clock.parent is None and hazard.clock.high == 1
+    if once or judge.meetings(hazard.first, hazard.second, hazard.clock) is TOGETHER:
         return any(ways)
     known = hazard.forward < inf, hazard.back < inf
     return any(ways) and all(w or k for w, k in zip(ways, known, strict=True))
@@ -200,12 +203,12 @@ def describe(place: Place) -> str:
     if access.space is Space.MAP:
         kind = "edit" if access.write else "use"
         return (
-            f"the {kind} of {_name_of(access)} by {place.event.name} in role {place.node.role.name}"
+            f"the {kind} of {_name_of(access)} by {place.event.told} in role {place.node.role.name}"
         )
     proxy = {Proxy.GENERIC: "", Proxy.ASYNC: "async ", Proxy.TENSOR: "tensor-memory "}.get(
         access.proxy, ""
     )
-    return f"the {proxy}{kind} of {_name_of(access)} by {place.event.name} in role {place.node.role.name}"
+    return f"the {proxy}{kind} of {_name_of(access)} by {place.event.told} in role {place.node.role.name}"
 
 
 def _name_of(access: Access) -> str:
@@ -266,11 +269,11 @@ def _which_fence(first: Place, second: Place) -> str:
             "fence.proxy.tensormap::generic.acquire of this map by the thread of role "
             f"{second.node.role.name} that copies"
         )
-    space = "global" if first.access.space is Space.GLOBAL else "shared::cta"
+    space = "global" if first.access.space is Space.GLOBAL else "shared"
     if first.access.proxy is Proxy.GENERIC:
         role = first.node.role.name
-        return f"fence.proxy.async.{space} by the threads of {role} after the access and before they signal"
-    return f"fence.proxy.async.{space} in role {second.node.role.name} after its wait"
+        return f"`fence proxy {space}` by the threads of {role} after the access and before they signal"
+    return f"`fence proxy {space}` in role {second.node.role.name} after its wait"
 
 
 _GROUPS = {

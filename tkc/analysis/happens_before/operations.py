@@ -138,6 +138,10 @@ class Operations(Numbering):
         alone = op.EACH and (who is not Threads.WARP or threads is Threads.ALL)
         alone |= op.ALONE and isinstance(who, Some)
         alone |= who is Threads.LANE and threads is Threads.ONE and self.warps > 1
+        if isinstance(who, Some):
+            alone |= self.team.lanes(who)
+            if not alone and threads is not Threads.ALL:
+                return Threads.SOME
         if alone and isinstance(who, Some) and threads is not Threads.ALL:
             return self.team.one_of(who)
         met = who if alone else both(who, threads)

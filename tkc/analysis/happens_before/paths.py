@@ -384,7 +384,11 @@ class Reach:
             outside = leave(position, branch)
             if outside is not None:
                 self._add(node, state, outside, "leave", label)
-            return
+            if outside is not None or len(position) == 1 or position[-1][1] > 0:
+                return
+            position = position[
+                :-1
+            ]  # all of the branch's turns from that turn of the loop round it on
         store = self.choices.setdefault((node, tuple([c for c, _ in position])), {})
         store.setdefault(state, {}).setdefault(label.node, []).append((position, label))
         # what a branch says includes all that is less: `_add` may have kept no label of that

@@ -29,7 +29,9 @@ from tkc.ir.tile.types import SharedType, TensorType
 
 READ = Touch(Kind.READ, "place", Space.GENERIC)
 WRITE = Touch(Kind.WRITE, "place", Space.GENERIC)
-NUMBER = EqAttrConstraint(f32) | EqAttrConstraint(i32) | EqAttrConstraint(i64) | EqAttrConstraint(ui32)
+NUMBER = (
+    EqAttrConstraint(f32) | EqAttrConstraint(i32) | EqAttrConstraint(i64) | EqAttrConstraint(ui32)
+)
 PLACE = TensorType | BufferType | SharedType
 """A tensor; a buffer, whose first index is the slot; at the tile level a slot. Floats of 8 and 16 bits
 are f32 numbers, s8 and u8 are i32."""

@@ -42,22 +42,48 @@ class Merge:
         """The second role's operations go where they belong in the first; TK213 where there is no such place."""
         loops = [[o for o in b.ops if isinstance(o, s.WorkLoopOp)] for b in (first, second)]
         if len(loops[0]) != 1 or len(loops[1]) != 1 or loops[0][0].schedule != loops[1][0].schedule:
-            places = [loop for side in loops for loop in side]
-            raise TkcError.at(
-                "TK213",
-                f"the roles at the ends of {self.pipe.sym_name.data} share an accumulator in registers and "
-                "become one role on this target, but they do not run one loop over the same schedule",
-                location_of(places[0]) if places else location_of(self.pipe),
-                *(Note("and here", location_of(p)) for p in places[1:]),
-            )
+            raise self._no_one_loop(first, second)
         self._blocks(first, second, self.others)
+
+    def _no_one_loop(self, *bodies: Block) -> TkcError:
+        """The two do not run one loop over the same schedule; says what stands in the way."""
+        loops = [[o for o in b.walk() if isinstance(o, s.WorkLoopOp)] for b in bodies]
+        named = list(zip(self.names, loops, bodies, strict=True))
+        within = [
+            (n, loop) for n, found, body in named for loop in found if loop.parent is not body
+        ]
+        several = [n for n, found, _ in named if len(found) > 1]
+        places: list[Operation] = [loop for found in loops for loop in found]
+        if within:
+            places = [o for _, loop in within if (o := loop.parent_op()) is not None]
+            mend = (
+                f"role {within[0][0]} has it under a condition or in a loop: write the condition in it, as in "
+                "`for m, n in work:` and then `if ...:`, in all roles of these pipes"
+            )
+        elif several:
+            mend = (
+                f"role {several[0]} has several such loops: make one of them, with conditions in it"
+            )
+        elif all(loops):
+            over = " and ".join(f"`{found[0].schedule.data}` in role {n}" for n, found, _ in named)
+            mend = f"they run over {over}: name one schedule in both"
+        else:
+            bare = next(n for n, found, _ in named if not found)
+            mend = f"role {bare} has no loop over a schedule: give it the other's"
+        first, *others = [location_of(op) for op in places] or [location_of(self.pipe)]
+        return TkcError.at(
+            "TK213",
+            f"the roles at the ends of {self.pipe.sym_name.data} share an accumulator in registers and "
+            "become one role on this target, but they do not run one loop over the same schedule",
+            first,
+            *(Note("and here", place) for place in others),
+            help=mend,
+        )
 
     def _blocks(self, body: Block, other: Block, others: dict[str, Block]) -> None:
         """All operations of the second block, in the first: each as early as the first block's own, which come first
         where both could, let it be."""
-        yielded = [
-            v for b in (body, other) if isinstance(b.last_op, s.YieldOp) for v in b.last_op.values
-        ]
+        yields = [b.last_op for b in (body, other) if isinstance(b.last_op, s.YieldOp)]
         last = body.last_op if isinstance(body.last_op, s.YieldOp) else None
         sides = [[o for o in b.ops if not isinstance(o, s.YieldOp)] for b in (body, other)]
         items = _Items(self.between)
@@ -98,8 +124,8 @@ class Merge:
                 body.add_op(op)
             else:
                 body.insert_op_before(op, last)
-        if last is not None:
-            last.operands = yielded
+        if last is not None:  # what they hand on may be of loops that have become one meanwhile
+            last.operands = [v for op in yields for v in op.values]
 
     def _holds(self, op: Operation) -> bool:
         """Whether items between the two roles stand inside an operation."""
@@ -161,6 +187,7 @@ class Merge:
                 "target, but in no order of their items is each put before it is got, and no slot taken twice",
                 location_of(waits[0]),
                 *(Note("and here", location_of(o)) for o in heads if o is not waits[0]),
+                help="move a get behind the put that it waits for, or give a pipe between them one slot more",
             )
         return self._differ(*heads[:2])
 
@@ -171,6 +198,7 @@ class Merge:
             "become one role on this target, but the loops or conditions round its items differ",
             location_of(one),
             *([] if two is None else [Note("and here", location_of(two))]),
+            help="give both roles the same loops and conditions, in the same order, round these items",
         )
 
     def _join(self, one: Operation, two: Operation, others: dict[str, Block]) -> Operation:

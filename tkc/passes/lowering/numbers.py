@@ -56,9 +56,9 @@ def convert(k: Kernel, x: SSAValue, source: str, to: str) -> Any:
     match source, to:
         case _ if source == to:
             return x
-        case (".bf16" | ".f16"), ".f32":
+        case ((".bf16" | ".f16"), ".f32"):
             return k.emit("cvt", to, source, x)
-        case (".bf16" | ".f16"), _:
+        case ((".bf16" | ".f16"), _):
             return convert(k, k.emit("cvt", ".f32", source, x), ".f32", to)
         case _, ".f32":
             return k.emit("cvt", ".rn", to, source, x)

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from tkc.analysis.product_shapes import no_columns
 from tkc.analysis.tensor_memory import LANES, SHARED_COLUMNS, columns_of
 from tkc.diagnostics import Note, TkcError
-from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.dtypes import DTYPES, SCALES
 from tkc.ir.isa.layouts import SCALE_ATOM_SCALES, Major, SharedTile
 from tkc.ir.isa.mma import MMAS, Instruction, Mma, encode_instruction, select
 from tkc.ir.isa.targets import Feature
@@ -148,11 +148,11 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
 
 def _turned(dtype: str) -> str:
     """What helps where an operand lies the wrong way round."""
-    if DTYPES[dtype].bits < 16:
+    if DTYPES[dtype].bits < 8 or dtype in SCALES:
         return "an array whose contracted axis is contiguous is taken: turn it before the launch"
     return (
         "a role between can turn it into a tile of its own: `get raw, put ready: turned <- tile.T`, and the product "
-        "takes `turned`"
+        "takes `turned` for `tile.T`, `turned.T` for `tile`"
     )
 
 

@@ -251,12 +251,6 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
     first = _first(k, op.row)
     _remark(k, op, type)
     if op.transposed is not None:
-        if type.dtype.data in narrow.NARROW:
-            raise TkcError.at(
-                "TK110",
-                f"storing a register tile of {type.dtype.data} transposed is not supported yet",
-                location_of(op),
-            )
         store_transposed(k, op, type, fragment)
         return
     if _is_vector(k, op.buffer):

@@ -208,7 +208,7 @@ class Kernel:
             "TK202",
             f"{words(op)} needs {ways}; {self.target.name} has none",
             location_of(op),
-            fix=targets_with(*(c.needs for c in candidates)),
+            help=targets_with(*(c.needs for c in candidates)),
         )
 
     # Values

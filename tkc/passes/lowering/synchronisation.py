@@ -137,7 +137,7 @@ def _only_reads(k: Kernel, op: s.Tcgen05CommitOp) -> str:
             "TK202",
             f"a commit of reads needs {Feature.TCGEN05_COMMIT_READ}; {k.target.name} has none",
             location_of(op),
-            fix=targets_with({Feature.TCGEN05_COMMIT_READ}),
+            help=targets_with({Feature.TCGEN05_COMMIT_READ}),
         )
     return ".sync_restrict::shared::read::mma::a"
 

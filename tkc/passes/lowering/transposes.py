@@ -85,21 +85,23 @@ def _store_row(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, row: Any) -> 
     column = 0
     for part in fragment.parts:
         for registers in zip(*(singles(k, x) for x in part), strict=True):
-            for value in _elements(k, registers):
-                _store(k, turned.at(column), value)
+            for value in _elements(k, fragment, registers):
+                _store(k, fragment, turned.at(column), value)
                 column += 1
 
 
-def _elements(k: Kernel, registers: tuple[SSAValue, ...]) -> list[SSAValue]:
+def _elements(k: Kernel, fragment: Fragment, registers: tuple[SSAValue, ...]) -> list[SSAValue]:
     """Two neighbouring elements, in a register each or both in one."""
     if len(registers) == 2:
         return list(registers)
-    upper = k.emit("shr", ".u32", registers[0], 16)
-    return [k.emit("cvt", ".u16", ".u32", x) for x in (registers[0], upper)]
+    bits = DTYPES[fragment.dtype].bits
+    both = (registers[0], k.emit("shr", ".u32", registers[0], bits))
+    return [k.emit("cvt", ".u16", ".u32", x) for x in both] if bits == 16 else list(both)
 
 
-def _store(k: Kernel, place: At, value: SSAValue) -> None:
-    k.emit("st", ".shared::cta", ".f32" if type_of(value).kind == "f32" else ".b16", place, value)
+def _store(k: Kernel, fragment: Fragment, place: At, value: SSAValue) -> None:
+    bits = DTYPES[fragment.dtype].bits
+    k.emit("st", ".shared::cta", ".f32" if bits == 32 else f".b{bits}", place, value)
 
 
 def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
@@ -127,7 +129,7 @@ def in_order(k: Kernel, fragment: Fragment) -> list[SSAValue]:
 
 
 def _store_elements(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
-    """Each 32-bit element by itself; columns 8 apart have one register for their address."""
+    """Each element of 8 or 32 bits by itself; columns 8 apart have one register for their address."""
     turned = [
         [Turned(k, op, k.add(lane_row(k), 8 * h), k.add(lane_column(k), odd)) for odd in range(2)]
         for h in range(2)
@@ -137,7 +139,7 @@ def _store_elements(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
         parts = fragment.parts[number : number + step]
         for i in range(type_of(parts[0][0]).count or 1):
             for part in parts:
-                for odd, half in enumerate(part):
-                    place = turned[index % 2][odd].at(8 * (index // 2))
-                    _store(k, place, singles(k, half)[i])
+                registers = tuple(singles(k, half)[i] for half in part)
+                for odd, value in enumerate(_elements(k, fragment, registers)):
+                    _store(k, fragment, turned[index % 2][odd].at(8 * (index // 2)), value)
                 index += 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr, i1
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
 from tkc.analysis.guards import Varies, guard_of, varies
 from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.effects import effects_of
+from tkc.ir.interned import integer
 from tkc.ir.isa.memory import Await
 from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
@@ -112,7 +113,7 @@ def explicit(p: Placement, op: Operation) -> bool:
                 "TK202",
                 f"{words(op)} needs {Feature.TCGEN05}; {p.target.name} has none",
                 location_of(op),
-                fix=targets_with({Feature.TCGEN05}),
+                help=targets_with({Feature.TCGEN05}),
             )
         case s.StageOp() if not op.regions:
             _copy(p, op)
@@ -300,15 +301,29 @@ def _wait_products(p: Placement, op: x.ProductsWaitOp) -> None:
             "then `wait full[slot], phase`",
             location_of(op),
         )
+    _await_known(p, {"pending": op.pending, "id": op.id})
+
+
+def _await_known(p: Placement, properties: dict[str, Attribute]) -> None:
     for key, value in p.role.accumulators.items():
         if key in p.role.known.values():
             p.role.accumulators[key] = p.emit.value(
                 s.MmaWaitOp.create(
-                    operands=[value],
-                    properties={"pending": op.pending, "id": op.id},
-                    result_types=[value.type],
+                    operands=[value], properties=properties, result_types=[value.type]
                 )
             )
+
+
+def end_products(p: Placement, item: t.PutOp | t.GetOp) -> None:
+    """A pipe's slots are released when all products are done that the program spells out in its block, whether they are
+    in a group yet or not; where the block ends in such a wait, nothing is added."""
+    spelled = any(isinstance(op, t.MmaOp) and op.alone is not None for op in item.walk())
+    last = item.body.block.last_op
+    before = last.prev_op if last is not None else None
+    if not spelled or (isinstance(before, x.ProductsWaitOp) and before.pending.value.data == 0):
+        return
+    p.emit.add(e.MmaCommitOp.create(properties={"id": p.id("products")}))
+    _await_known(p, {"pending": integer(0), "id": p.id("products")})
 
 
 # Regions -------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from tkc.diagnostics import TkcError
 from tkc.ir.interned import integer
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import IdentityOp
 from tkc.ir.stage.numbers import NumberOp
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -48,6 +49,8 @@ def statements(p: Placement, block: Block) -> None:
 
 def _statement(p: Placement, op: Operation) -> None:
     match op:
+        case ArithOp() if p.role.plan.groups > 1 and _of_group(p, op):
+            pass
         case SizeOp() | ConstOp() | ArithOp() | NumberOp():
             p.scalar(op)
         case t.ForTilesOp():
@@ -235,6 +238,10 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
     for ring, slot, slots in opened:
         how = list(dict.fromkeys(h for x in slots for h in x.how))
         if How.WGMMA in how:
+            if p.role.known:
+                from tkc.passes.placement.explicit import end_products
+
+                end_products(p, op)
             _await_products(p)
         properties: dict[str, Attribute] = {"how": names(how)}
         if isinstance(op, t.PutOp):
@@ -264,6 +271,29 @@ def _open(p: Placement, arg: SSAValue, tile: SSAValue, slot: SSAValue) -> Slot:
             s.OpenOp.create(operands=[opened.buffer, slot], result_types=[type])
         )
     return opened
+
+
+GROUP = 4
+"""Warps of a warpgroup."""
+
+
+def _of_group(p: Placement, op: ArithOp) -> bool:
+    """`warp // 4`, `warp < 4`: of warpgroups that share a role's rows, what asks for the warpgroup alone is said so;
+    every later step then knows that it is the same in all of its threads."""
+    kind = op.kind.data
+    if kind not in ("div", "lt", "ge") or not isinstance(op.inputs[0].owner, IdentityOp):
+        return False
+    by = op.inputs[1].owner
+    if op.inputs[0].owner.which.data != "warp" or not isinstance(by, ConstOp):
+        return False
+    count = by.constant.value.data
+    if not isinstance(count, int) or count % GROUP or (kind == "div" and count != GROUP):
+        return False
+    made = p.emit.value(s.GroupOp.create(result_types=[i32]))
+    if kind != "div":
+        made = p.emit.arith(kind, made, p.emit.const(count // GROUP))
+    p.values[op.value] = made
+    return True
 
 
 # Products ------------------------------------------------------------------------------------------------------------

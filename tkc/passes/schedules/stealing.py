@@ -39,7 +39,7 @@ def steals(kernel: s.KernelOp, target: Target) -> bool:
             f"`launch clc` needs {lacks[0]}; {target.name} has none",
             location_of(kernel),
             Note("`launch clc or persistent` takes a persistent launch there"),
-            fix=targets_with(needs),
+            help=targets_with(needs),
         )
     report(
         Diagnostic(
