@@ -224,7 +224,7 @@ class Judge:
     """Follows chains in runs of a kernel by the rules of a model."""
 
     run: Run
-    ops: Mapping[str, Operation] = field(default_factory=dict)
+    ops: Mapping[str, Operation] = field(default_factory=dict[str, "Operation"])
     """Operations by their names."""
     routes: dict[int, Route] = field(default_factory=dict)
     """By the identity of a chain, of a certificate that stays as it is meanwhile."""
