@@ -109,7 +109,7 @@ def test_nothing_orders_them(name: str) -> None:
 
 
 def test_a_load_that_nobody_awaits_is_no_place_to_write() -> None:
-    with pytest.raises(tkc.TkcError, match="writing a place that the same role loads.*TK110"):
+    with pytest.raises(tkc.TkcError, match=r"writing a place that the same role loads.*TK110"):
         kernel(REFUSED)
 
 
