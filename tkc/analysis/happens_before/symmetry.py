@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, fields
+from functools import cache
 
 from tkc.analysis.happens_before.events import (
     Access,
@@ -81,6 +82,11 @@ def alone(role: Role) -> Hashable:
     return _Shape(role, True).whole()
 
 
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple([field.name for field in fields(kind)])
+
+
 class _Shape:
     """All that a role does, seen from its own CTA; `alone`: of whichever CTAs the barriers are."""
 
@@ -144,11 +150,11 @@ class _Shape:
         if act is None:
             return None
         found: list[Hashable] = [type(act)]
-        for each in fields(act):  # pyright: ignore[reportArgumentType]
-            value = getattr(act, each.name)
-            if each.name == "barrier" and isinstance(value, tuple):
+        for name in _fields(type(act)):
+            value = getattr(act, name)
+            if name == "barrier" and isinstance(value, tuple):
                 value = (value[0], None if self.alone else self._cta(value[1]))
-            elif each.name == "owner" and isinstance(act, Complete):
+            elif name == "owner" and isinstance(act, Complete):
                 value = self._cta(value)
             elif isinstance(value, Index):
                 value = (self._loop(value.loop), value.offset, value.rate)
