@@ -15,7 +15,7 @@ from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PRACTICE
-from tkc.analysis.moments import finding_at
+from tkc.analysis.moments import FEW, finding_at
 from tkc.ir.isa.memory import Space
 
 _TENSORS = "global memory"
@@ -29,10 +29,11 @@ def check_dependent(graph: Graph, without: Set[Event] = frozenset()) -> Iterator
     grid_waits = [n for n in graph.nodes if n.event and isinstance(n.event.act, GridWait)]
     waits = [_after(graph, n, frozenset(without)) for n in grid_waits]
     for node in graph.nodes:
-        if node.event is None or graph.symmetry.repeats(node.role):
+        if node.event is None or graph.symmetry.mirrors(node.role):
             continue
         touches = [a for a in node.event.accesses if a.space is Space.GLOBAL]
-        if touches and not _ever_known(waits, node):
+        own = [reach for reach in waits if reach.origin.role is node.role]  # what is nearest first
+        if touches and not (_ever_known(own, node) or _ever_known(waits, node)):
             yield finding_at(
                 "TK318",
                 node,
@@ -52,7 +53,7 @@ def _after(graph: Graph, node: Node, without: frozenset[Event]) -> Reach:
 def _ever_known(waits: list[Reach], node: Node) -> bool:
     """Whether the threads of a node know of one of the waits, as far as these are followed until then."""
     while not any(_known(reach, node) for reach in waits):
-        if not any([reach.advance(node.role) for reach in waits]):
+        if not any([reach.advance(node.role, FEW) for reach in waits]):
             return False
     return True
 

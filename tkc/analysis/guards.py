@@ -54,6 +54,8 @@ def varies(value: SSAValue, seen: set[SSAValue] | None = None) -> Varies:
     seen.add(value)
     owner = value.owner
     match owner:
+        case ConstOp():
+            return Varies.NOWHERE
         case IdentityOp():
             return Varies.BY_WARP if owner.which.data == "warp" else Varies.BY_LANE
         case s.ElectedOp():
@@ -110,13 +112,14 @@ def _number(value: SSAValue) -> int | None:
     return None
 
 
-_WITHIN = {
+_WITHIN: dict[tuple[str, int | None], str] = {
     ("mod", LANES): "lane",
     ("and", LANES - 1): "lane",
     ("div", LANES): "warp",
     ("shr", 5): "warp",
 }
 """Arithmetic on a thread's number that gives its lane or warp."""
+_DIVIDED = {kind for kind, _ in _WITHIN}
 
 
 def _numbered(value: SSAValue) -> str | None:
@@ -124,10 +127,10 @@ def _numbered(value: SSAValue) -> str | None:
     owner = value.owner
     if isinstance(owner, IdentityOp):
         return owner.which.data
-    if isinstance(owner, ArithOp) and len(owner.inputs) == 2:
-        what, by = _numbered(owner.inputs[0]), _number(owner.inputs[1])
-        if what == "thread" and by is not None:
-            return _WITHIN.get((owner.kind.data, by))
+    if isinstance(owner, ArithOp) and owner.kind.data in _DIVIDED:
+        number, by = owner.inputs
+        found = _WITHIN.get((owner.kind.data, _number(by)))
+        return found if found is not None and _numbered(number) == "thread" else None
     return None
 
 

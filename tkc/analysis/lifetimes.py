@@ -24,18 +24,23 @@ _AWAIT = {
 
 def check_lifetimes(judge: Judge) -> Iterator[Finding]:
     """Asynchronous accesses of this CTA's memory that may be under way when the roles have ended."""
-    over: dict[Hashable, bool] = {}  # accesses that go one way end alike
+    over: dict[Hashable, bool] = {}  # accesses that go one way end alike, and those of CTAs alike
+    symmetry = judge.graph.symmetry
     for here in places(judge.graph).values():
         for place in here:
             access = place.access
             if access.space not in (Space.SHARED, Space.TENSOR) or access.done not in _AWAIT:
                 continue
-            if judge.graph.symmetry.repeats(place.node.role):
+            if symmetry.repeats(place.node.role):
                 continue
-            key = judge.reach(place), place.node.path
-            if key not in over:
-                over[key] = _over(judge, place)
-            if not over[key]:
+            name = symmetry.name(place.node.role, place.node.number, access.owner)
+            alike = (*name, access.space, access.done, access.write, access.operand, place.turns)
+            if alike not in over:
+                key = judge.reach(place), place.node.path
+                if key not in over:
+                    over[key] = _over(judge, place)
+                over[alike] = over[key]
+            if not over[alike]:
                 yield _finding(place, _AWAIT[access.done])
 
 

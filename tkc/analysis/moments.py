@@ -14,6 +14,9 @@ from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.ir.isa.memory import Space
 
+FEW = 2
+"""Labels that are followed at a time where most questions are answered after few."""
+
 
 def after(
     graph: Graph,
@@ -35,6 +38,11 @@ def after(
             turns=turns or node.turns,
         )  # fmt: skip
     return graph.moments[key]
+
+
+def soon_after(graph: Graph, node: Node, turns: Turns | None) -> Reach | None:
+    """The first of what comes after a wait of any thread, as far as it has been followed to find deadlocks."""
+    return graph.moments.get(node) if turns in (None, node.turns) else None
 
 
 def _moment(
@@ -74,7 +82,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
     seen: set[Node] = set()
     for ring in graph.rings.values():
         for wait in ring.waits:
-            if wait.node in seen or graph.symmetry.repeats(wait.node.role):
+            if wait.node in seen or graph.symmetry.mirrors(wait.node.role):
                 continue
             if not list(_behind_itself(graph, wait, False)):
                 continue
@@ -113,6 +121,8 @@ def _behind_itself(graph: Graph, wait: Site, chains: bool) -> Iterator[Label]:
         graph, source, wait.node, any_site=True, moment=True, most=graph.back, turns=wait.node.turns,
         chains=chains,
     )  # fmt: skip
+    if not chains:
+        graph.moments[wait.node] = reach
     for label in reach.run().at(wait.node):
         late = bound(label.position, wait.clock, wait.clock in wait.node.path) > 0
         # a warp does not wait for another's wait

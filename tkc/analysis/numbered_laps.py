@@ -22,7 +22,7 @@ def check_numbered(graph: Graph) -> Iterator[Finding]:
         for site in counted:
             mine = [s for s in counted if s.node.role is site.node.role]
             before = [s for s in mine if (s.offset - site.offset + 1) % site.rate == 0]
-            if graph.symmetry.repeats(site.node.role) or any(
+            if graph.symmetry.mirrors(site.node.role) or any(
                 _act(s).does == "sync" for s in before
             ):
                 continue

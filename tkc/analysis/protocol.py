@@ -29,7 +29,7 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site, covers_all, items_of
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
-from tkc.analysis.moments import after, finding_at, known_at
+from tkc.analysis.moments import FEW, after, finding_at, known_at, soon_after
 from tkc.analysis.rates import unequal
 from tkc.diagnostics import Severity
 from tkc.ir.certificates import origin
@@ -352,7 +352,7 @@ class RingProtocol:
         for wait in self.ring.waits:
             if (
                 wait.clock is self.graph.kernel
-                or self.graph.symmetry.repeats(wait.node.role)
+                or self.graph.symmetry.mirrors(wait.node.role)
                 or _implied(wait)
             ):
                 continue
@@ -376,25 +376,34 @@ class RingProtocol:
     def _early(self) -> Iterator[Finding]:
         """An arrival at the next round of a slot must find this one complete: it comes after a wait for it, or after
         all arrivals that complete it."""
-        depth = self.ring.barrier.depth
+        symmetry = self.graph.symmetry
         for sites in self.ring.arrivals.values():
             for site in sites:
-                if site.clock is self.graph.kernel or self.graph.symmetry.repeats(site.node.role):
+                if site.clock is self.graph.kernel or symmetry.repeats(site.node.role):
                     continue
                 if not (site.every or site.sometimes) or self._alone(site):
                     continue
-                items = [i for i in range(depth, depth + site.rate * self._period()) if site.has(i)]
-                waits = sorted(self.ring.waits, key=lambda w: w.node.role is not site.node.role)
-                if not all(
-                    any(self._follows(site, w, i - depth, depth) for w in waits)
-                    or self._completed(site, i - depth, depth)
-                    for i in items
-                ):
+                name = symmetry.name(site.node.role, site.node.number, self.ring.barrier.owner)
+                if name not in self.graph.moments:
+                    self.graph.moments[name] = self._in_time(site)
+                if not self.graph.moments[name]:
                     yield finding_at(
                         "TK306", site.node,
                         f"{_event(site).told_at} in role {site.node.role.name} may arrive at {self._name} for the "
                         "next round while this one is not complete: nothing before it waits for this one",
                     )  # fmt: skip
+
+    def _in_time(self, site: Site) -> bool:
+        depth, own = self.ring.barrier.depth, site.node.role
+        waits = sorted(
+            self.ring.waits, key=lambda w: w.node.role is not own
+        )  # its own tell at once
+        return all(
+            any(self._follows(site, w, i - depth, depth) for w in waits)
+            or self._completed(site, i - depth, depth)
+            for i in range(depth, depth + site.rate * self._period())
+            if site.has(i)
+        )
 
     def _turns(self, wait: Site, item: int) -> Turns | None:
         """The turns of a wait that are like that of an item, where its loop has parts that run in some turns."""
@@ -409,9 +418,13 @@ class RingProtocol:
             return False
         if not wait.has(item):
             return False
-        reach = after(self.graph, wait.node, True, self._turns(wait, item))
+        turns = self._turns(wait, item)
+        soon = soon_after(self.graph, wait.node, turns)
+        if soon is not None and self._later(soon, site, wait, depth):
+            return True
+        reach = after(self.graph, wait.node, True, turns)
         while not self._later(reach, site, wait, depth):
-            if not reach.advance(site.node.role):
+            if not reach.advance(site.node.role, FEW):
                 return False
         return True
 
@@ -432,7 +445,7 @@ class RingProtocol:
             return False
         reach = after(self.graph, before.node, False, self._turns(before, item), by_warps=False)
         while not self._behind(reach, site, before, depth):
-            if not reach.advance(site.node.role):
+            if not reach.advance(site.node.role, FEW):
                 return False
         return True
 
@@ -490,7 +503,7 @@ class RingProtocol:
         sites = [*(s for sites in self.ring.arrivals.values() for s in sites), *self.ring.copies]
         toward = sites[0].node.role if sites else None
         while not self._told(wait, item, depth, reach):
-            if not reach.advance(toward):
+            if not reach.advance(toward, FEW):
                 return False
         return True
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Attribute, Block, BlockArgument, OpResult, SSAValue, SSAValues
 from xdsl.irdl import (
     BaseAttr,
     IRDLOperation,
@@ -20,17 +21,28 @@ from xdsl.irdl import (
 )
 from xdsl.irdl.constraints import EqIntConstraint, RangeLengthConstraint
 from xdsl.irdl.operations import (
+    AttrSizedSegments,
     BeforeVariadicSingleAccessor,
+    OptionalAttrAccessor,
     OptionalDef,
+    SameOptionalAccessor,
+    UniqueVariadicAccessor,
     VarIRConstruct,
     _OpDefField,  # pyright: ignore[reportPrivateUsage]
 )
 
+from tkc.ir.syntax import checking_traits
+
 T = TypeVar("T", bound=IRDLOperation)
 
 
+for _node in (OpResult, BlockArgument, Block):  # as in xDSL, but without a call of Python's
+    _node.__eq__ = object.__eq__  # type: ignore[method-assign]
+    _node.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
 def irdl_op_definition(kind: type[T]) -> type[T]:
-    """xDSL's decorator, and then operands and results at a fixed place as plain properties, and a quicker verifier.
+    """xDSL's decorator, and then operands, results and regions as plain properties, and a quicker verifier.
 
     The definition is made when it is first asked for: a kernel has a third of all operations.
     """
@@ -47,7 +59,7 @@ def irdl_op_definition(kind: type[T]) -> type[T]:
     def verify(op: IRDLOperation) -> None:
         definition = define()
         if _passes(op, _glance(kind)):
-            for trait in definition.traits:
+            for trait in checking_traits(op.__class__):
                 trait.verify(op)
         else:
             definition.verify(op)
@@ -92,22 +104,61 @@ def _define(kind: type[IRDLOperation], written: dict[str, Any], names: set[str])
     made = xdsl_definition(meta(kind.__name__, kind.__bases__, space))
     for name in names:
         part: Any = vars(made)[name]
-        if type(part) is BeforeVariadicSingleAccessor:
-            part = _reader(part.construct, part.idx) or part
+        if type(part) is OptionalAttrAccessor:
+            part = _optional(part.construct, part.idx, part.option) or part
+        elif type(part) in _READ:
+            part = _reader(part) or part
         setattr(kind, name, part)
     return made.get_irdl_definition()
 
 
+_READ = {BeforeVariadicSingleAccessor, SameOptionalAccessor, UniqueVariadicAccessor}
+
+
 @cache
-def _reader(construct: VarIRConstruct, index: int) -> property | None:
+def _reader(accessor: Any) -> property | None:
+    """What one of xDSL's accessors does, for operands, results and regions."""
     at: Any = tuple.__getitem__
-    match construct:
-        case VarIRConstruct.OPERAND:
+    construct, index = accessor.construct, accessor.idx
+    operands = construct is VarIRConstruct.OPERAND
+    match accessor:
+        case BeforeVariadicSingleAccessor() if operands:
             return property(lambda op: at(op._operands, index))
-        case VarIRConstruct.RESULT:
+        case BeforeVariadicSingleAccessor() if construct is VarIRConstruct.RESULT:
             return property(lambda op: at(op.results, index))
+        case BeforeVariadicSingleAccessor() if construct is VarIRConstruct.REGION:
+            return property(lambda op: op.regions[index])
+        case SameOptionalAccessor(num_defs=count) if construct is VarIRConstruct.REGION:
+            return property(lambda op: op.regions[index] if len(op.regions) == count else None)
+        case UniqueVariadicAccessor(num_defs=1) if operands:
+            return property(lambda op: op._operands)
+        case UniqueVariadicAccessor(num_defs=count) if operands:
+            less = index - count + 1
+            return property(
+                lambda op: SSAValues(at(op._operands, slice(index, len(op._operands) + less)))
+            )
         case _:
             return None
+
+
+def _optional(construct: VarIRConstruct, index: int, option: AttrSizedSegments) -> property | None:
+    """An operand that a property says to be there or not."""
+    at: Any = tuple.__getitem__
+    name = option.attribute_name
+
+    def optional(op: Any) -> SSAValue | None:
+        sizes = _sizes(op.properties[name].data.data)
+        return at(op._operands, sum(sizes[:index])) if sizes[index] else None
+
+    return (
+        property(optional) if construct is VarIRConstruct.OPERAND and option.as_property else None
+    )
+
+
+@cache
+def _sizes(data: bytes) -> tuple[int, ...]:
+    """How many operands each group has, of the words that say it."""
+    return i32.unpack(data, len(data) // 4)
 
 
 class _Values:

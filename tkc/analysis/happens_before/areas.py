@@ -6,7 +6,7 @@ threads: those that stay as they are (sizes, the unit's number), and those that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -211,6 +211,7 @@ class Formulas:
         self.count = LANES * role.warps.value.data // groups
         self.first = self.count * values.group
         self.role, self.values, self.write = role, values, write
+        self.comers: dict[Hashable, tuple[tuple[int, ...], bool]] = {}
         self.known: dict[tuple[tuple[Operation, int], ...], dict[SSAValue, Form | None]] = {}
 
     def like(self, other: Formulas, differ: set[SSAValue]) -> None:
@@ -233,6 +234,14 @@ class Formulas:
         self, op: Operation, known: dict[SSAValue, Form | None]
     ) -> tuple[tuple[int, ...], bool]:
         """The threads that conditions let through, as far as they ask who a thread is; whether they ask more."""
+        key = op.parent_block(), tuple(self.values.turn.items())
+        if key not in self.comers:
+            self.comers[key] = self._let_through(op, known)
+        return self.comers[key]
+
+    def _let_through(
+        self, op: Operation, known: dict[SSAValue, Form | None]
+    ) -> tuple[tuple[int, ...], bool]:
         found, asked = range(self.count), False
         region, at = op.parent_region(), op.parent_op()
         while at is not None and at is not self.role:
@@ -310,7 +319,7 @@ class Formulas:
                 constant = self.values.constant(value)
                 if constant is not None:
                     return Form((constant,), {})
-                if isinstance(op, Block) and isinstance(loop := op.parent_op(), s.ForOp):
+                if type(op) is Block and isinstance(loop := op.parent_op(), s.ForOp):
                     if value is op.args[0]:
                         return self._counter(loop, value, known)
                 return (

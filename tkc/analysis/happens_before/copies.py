@@ -47,10 +47,9 @@ def alike(ops: Sequence[Operation], differ: set[SSAValue]) -> bool:
     """Whether all that loops carry, and how often they turn, is the same in all copies of a role."""
     for op in ops:
         kind = type(op)
-        if kind is s.IfOp and op.condition in differ:
-            if op.results or any(_counts(o) for o in op.walk()):
-                return False
-        elif kind is s.ForOp or kind is WhileOp:
+        if kind is s.IfOp and op.results and op.condition in differ:
+            return False
+        if kind is s.ForOp or kind is WhileOp:
             blocks: list[Block] = [b for region in op.regions for b in region.blocks]
             carried = [*op.operands, *op.results, *(a for b in blocks for a in b.args)]
             if any(v in differ for v in carried):
@@ -60,9 +59,27 @@ def alike(ops: Sequence[Operation], differ: set[SSAValue]) -> bool:
     return True
 
 
-DIVIDES = frozenset({"div", "mod", "and", "shr"})
-"""Arithmetic that makes a counter repeat."""
+def chosen(ops: Sequence[Operation], differ: set[SSAValue]) -> list[SSAValue]:
+    """Conditions that differ, with loops under them. What these carry is the same in all copies that turn them, and
+    which do is known where the conditions are."""
+    return [
+        op.condition
+        for op in ops
+        if type(op) is s.IfOp and op.condition in differ and any(_counts(o) for o in op.walk())
+    ]
 
 
 def _counts(op: Operation) -> bool:
     return isinstance(op, s.ForOp | WhileOp) or (isinstance(op, s.IfOp) and bool(op.results))
+
+
+def apart(differ: set[SSAValue]) -> set[Operation]:
+    """Operations that ask for what differs, and all under conditions that do."""
+    found = {use.operation for value in differ for use in value.uses}
+    for op in [op for op in found if type(op) is s.IfOp]:
+        found.update(op.walk())
+    return found
+
+
+DIVIDES = frozenset({"div", "mod", "and", "shr"})
+"""Arithmetic that makes a counter repeat."""

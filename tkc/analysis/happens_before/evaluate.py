@@ -20,10 +20,6 @@ _ASKED = object()
 """What is in no table."""
 
 
-class Unknown(Exception):
-    """A value that no constant and no followed counter gives."""
-
-
 @dataclass(frozen=True)
 class Carried:
     """One value that a loop carries."""
@@ -73,7 +69,7 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         self.constants: dict[Hashable, dict[SSAValue, int | None]] = {}
-        """What is known where nothing is given, by the turns that are looked at."""
+        """What is known where nothing is given, by the turns that are looked at; None: that it is not."""
         self.carried: dict[Operation, list[Carried]] = {}
         self.turned: dict[Hashable, dict[int, dict[SSAValue, int]]] = {}
         """What loops carry after so many turns where nothing is given, by the loop and the turns of those round it."""
@@ -112,16 +108,20 @@ class Evaluator:
 
     # Evaluation ------------------------------------------------------------------------------------------------------
 
-    def value(self, value: SSAValue, given: dict[SSAValue, int]) -> int:
-        """The integer, from constants and what is given; raises Unknown."""
-        found: dict[SSAValue, int | None] = {}
-        if not given:
-            found = self.constants.setdefault(tuple(self.turn.items()), found)
-        return self._known(value, given, found)
+    def constant(self, value: SSAValue) -> int | None:
+        """The integer, where it is the same throughout."""
+        known = self.constants.get(turns := tuple(self.turn.items()))
+        if known is None:
+            known = self.constants[turns] = {}
+        return known[value] if value in known else self._known(value, {}, known)
+
+    def value(self, value: SSAValue, given: dict[SSAValue, int]) -> int | None:
+        """The integer, from constants and what is given; None where these do not give it."""
+        return self._known(value, given, {}) if given else self.constant(value)
 
     def _known(
         self, value: SSAValue, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
-    ) -> int:
+    ) -> int | None:
         """The integer; `found` holds what has been asked before, since values share what they are made of."""
         if given and value in given:
             return given[value]
@@ -131,42 +131,24 @@ class Evaluator:
             while stack:  # not by recursion: sums can be longer than Python's stack is deep
                 op = stack[-1].owner
                 if type(op) is ArithOp:
-                    more = [v for v in op.operands if v not in found and v not in given]
+                    more = [v for v in op.inputs if v not in found and v not in given]
                     if more:
                         stack += more
                         continue
                 now = stack.pop()
-                try:
-                    known = self._of(now, given, found)
-                except Unknown:
-                    known = None
-                found[now] = known
-        if known is None:
-            raise Unknown
-        return known
-
-    def _constant(self, op: ConstOp) -> int:
-        if isinstance(op.constant, IntegerAttr):
-            return op.constant.value.data
-        raise Unknown
+                known = found[now] = self._of(now, given, found)
+        return known  # type: ignore[return-value]
 
     def _of(
         self, value: SSAValue, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
-    ) -> int:
+    ) -> int | None:
         """The integer of a value from those that it is made of."""
         op = value.owner
-        if type(op) is ConstOp:
-            return self._constant(op)
-        if type(op) is ArithOp:
-            kind, inputs = op.kind.data, op.operands
-            if kind == "select":
-                taken = inputs[1 if self._known(inputs[0], given, found) else 2]
-                return self._known(taken, given, found)
-            numbers = [self._known(v, given, found) for v in inputs]
-            if kind in ("div", "mod", "cdiv") and numbers[1] == 0:
-                raise Unknown
-            return int(SCALARS[kind].of(*numbers))
         kind = type(op)
+        if kind is ConstOp:
+            return op.constant.value.data if isinstance(op.constant, IntegerAttr) else None
+        if kind is ArithOp:
+            return self._arith(op, given, found)
         if kind is s.GroupOp:
             return self.group
         if kind is s.UnitOp and op.which.data in s.RANKS:
@@ -185,42 +167,47 @@ class Evaluator:
             return self._after(loop, self.turn[loop], value, given)
         if kind is s.IfOp:
             return self._of_branch(op, op.results.index(value), given, found)
-        raise Unknown
+        return None
+
+    def _arith(
+        self, op: ArithOp, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
+    ) -> int | None:
+        kind, inputs = op.kind.data, op.inputs
+        if kind == "select":
+            chosen = self._known(inputs[0], given, found)
+            return None if chosen is None else self._known(inputs[1 if chosen else 2], given, found)
+        numbers: list[int] = []
+        for v in inputs:
+            number = self._known(v, given, found)
+            if number is None:
+                return None
+            numbers.append(number)
+        if kind in ("div", "mod", "cdiv") and numbers[1] == 0:
+            return None
+        return int(SCALARS[kind].of(*numbers))
 
     def _of_branch(
         self, op: s.IfOp, at: int, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
-    ) -> int:
+    ) -> int | None:
         """What a condition gives: of the branch that is taken, or what both give alike."""
         regions = [op.then, op.otherwise] if op.otherwise is not None else [op.then]
         lasts = [r.block.last_op for r in regions if r.blocks]
         if len(lasts) < 2:
-            raise Unknown
-        try:
-            lasts = [lasts[0 if self._known(op.condition, given, found) else 1]]
-        except Unknown:
-            pass
+            return None
+        chosen = self._known(op.condition, given, found)
+        if chosen is not None:
+            lasts = [lasts[0 if chosen else 1]]
         numbers = {self._known(x.operands[at], given, found) for x in lasts if x is not None}
-        if len(numbers) != 1:
-            raise Unknown
-        return numbers.pop()
+        return numbers.pop() if len(numbers) == 1 else None
 
     def _after(
         self, loop: s.ForOp, turns: int | None, argument: SSAValue, given: dict[SSAValue, int]
-    ) -> int:
-        """What a loop carries in an argument after some turns; raises Unknown, for many turns always."""
+    ) -> int | None:
+        """What a loop carries in an argument after some turns; of many turns nothing is known."""
         if turns is None or turns > FEW:
-            raise Unknown
-        now = self._turned(loop, turns, given) if given else self._counted(loop, turns)
-        if argument not in now:
-            raise Unknown
-        return now[argument]
-
-    def constant(self, value: SSAValue) -> int | None:
-        """The value, where it is the same throughout."""
-        try:
-            return self.value(value, {})
-        except Unknown:
             return None
+        now = self._turned(loop, turns, given) if given else self._counted(loop, turns)
+        return now.get(argument)
 
     def _counted(self, loop: s.ForOp, turns: int) -> dict[SSAValue, int]:
         """What a loop carries after some turns where nothing is given, which is asked turn after turn."""
@@ -241,6 +228,8 @@ class Evaluator:
         same of one turn less."""
         rows = self.carried[loop]
         lower, step = self.value(loop.lower, given), self.value(loop.step, given)
+        if lower is None or step is None:
+            return {}
         counter = loop.body.block.args[0]
         if before is None:
             now: dict[SSAValue, int] = {}
@@ -264,18 +253,17 @@ class Evaluator:
         wanted: Iterable[tuple[SSAValue, SSAValue]],
         given: dict[SSAValue, int],
     ) -> None:
+        known: dict[SSAValue, int | None] = {}
         for name, value in wanted:
-            try:
-                found[name] = self.value(value, given)
-            except Unknown:
-                continue
+            number = self._known(value, given, known) if given else self.constant(value)
+            if number is not None:
+                found[name] = number
 
     def trips(self, loop: Operation) -> int | None:
         """How often a loop turns, where that is a constant."""
         if not isinstance(loop, s.ForOp):
             return None
-        try:
-            lower, upper, step = (self.value(v, {}) for v in (loop.lower, loop.upper, loop.step))
-        except Unknown:
+        lower, upper, step = map(self.constant, (loop.lower, loop.upper, loop.step))
+        if lower is None or upper is None or step is None:
             return None
         return max(0, -(-(upper - lower) // step)) if step > 0 else None

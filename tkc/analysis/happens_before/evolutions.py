@@ -116,7 +116,7 @@ class Evolutions:
 
     def _made(self, value: SSAValue, systems: list[_System], deep: int) -> int:
         op = value.owner
-        if isinstance(op, Block):
+        if type(op) is Block:
             return self._argument(value, op, systems, deep)
         if isinstance(op, ArithOp):
             return self._list(op.kind.data, op.inputs, systems, deep)

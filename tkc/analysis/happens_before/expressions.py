@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tkc.analysis.happens_before.properties import written
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -22,6 +24,7 @@ class Expressions:
         self.known: dict[SSAValue, int] = {}
         self.loops: dict[Block, Hashable] = {}
         self.parts: dict[int, frozenset[Hashable]] = {}
+        self.writes: dict[SSAValue, bool] = {}
 
     def __call__(self, value: SSAValue) -> int:
         key = value
@@ -32,13 +35,19 @@ class Expressions:
             self.parts[number] = uses
         return self.known[key]
 
+    def written(self, tensor: SSAValue) -> bool:
+        """Whether anything in the kernel writes a tensor, or an array of a list."""
+        if tensor not in self.writes:
+            self.writes[tensor] = written(tensor)
+        return self.writes[tensor]
+
     def counters(self, number: int) -> frozenset[Hashable]:
         """The loops whose counters an expression has, and `group` and `rank` where it has these."""
         return self.parts[number]
 
     def _write(self, value: SSAValue) -> tuple[Hashable, frozenset[Hashable]]:
         op = value.owner
-        if isinstance(op, Block):
+        if type(op) is Block:
             if (
                 op in self.loops
                 and isinstance(op.parent_op(), s.ForOp)
@@ -55,7 +64,10 @@ class Expressions:
             parts = frozenset[Hashable]().union(*(self.parts[i] for i in inputs))
             return ("element", id(op.place), *inputs), parts
         if isinstance(op, ConstOp):
-            return ("const", str(op.constant)), frozenset()
+            number = op.constant
+            if isinstance(number, IntegerAttr):
+                return ("const", number.value.data, number.type), frozenset()
+            return ("const", str(number)), frozenset()
         if isinstance(op, SizeOp):
             return ("size", op.symbol.data), frozenset()
         if isinstance(op, s.UnitOp):

@@ -18,7 +18,7 @@ from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chained import chain_alike
 from tkc.analysis.happens_before.conditions import who_acts
-from tkc.analysis.happens_before.copies import alike, differing
+from tkc.analysis.happens_before.copies import alike, apart, chosen, differing
 from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
     Barrier,
@@ -99,22 +99,30 @@ class Copies:
         self, group: int, rank: int, cluster: int, made: Program, write: Expressions
     ) -> Operations:
         """The operations of one copy."""
-        first = self.first
-        if first is None:
+        first, values = self.first, None
+        if first is not None and self.alike:
+            values = first.values.of_copy(group, rank, self.differ)
+            if not all(
+                v.constant(c) is not None for v in (first.values, values) for c in self.chosen
+            ):
+                values = None
+        same = values is not None
+        if values is None:
             values = Values(self.role, group, rank)
+        if first is None:
             self.acts = who_acts(values)
             self.differ = differing([*self.beside, *values.ops])
             self.alike = alike(values.ops, self.differ)
-        elif self.alike:
-            values = first.values.of_copy(group, rank, self.differ)
-        else:
-            values = Values(self.role, group, rank)
+            self.chosen = chosen(values.ops, self.differ) if self.alike else []
+            self.apart = apart(self.differ) if cluster > 1 else frozenset()
         found = Operations(self.role, group, rank, cluster, made.barriers, write, values, self.acts)
         if first is None:
             self.first = found
         else:
             found.evolve = first.evolve
-        if group in self.of_group and self.alike:
+        found.apart = self.apart
+        if same and group in self.of_group:
+            found.said = self.of_group[group].said
             found.formulas.like(self.of_group[group].formulas, self.differ)
         self.of_group.setdefault(group, found)
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from tkc.analysis.happens_before.events import Turns
 from tkc.analysis.happens_before.values import Chain, Table
@@ -48,12 +49,13 @@ def fit(
         for rate in range(1, 9)
         for offset in _offsets(rate, depth, parities is not None, late)
     )
-    for rate, offset in (*likely, *tried):
-        if all(
-            slots.at(i) == (rate * i + offset) % depth
-            and (parities is None or parities.at(i) == (rate * i + offset) // depth % 2)
-            for i in asked
-        ):
+    rounds = [(i, slots.at(i), None if parities is None else parities.at(i)) for i in asked]
+    for rate, offset in chain(likely, tried):
+        for i, slot, parity in rounds:
+            item = rate * i + offset
+            if item % depth != slot or (parity is not None and item // depth % 2 != parity):
+                break
+        else:
             return loop, rate, offset
     return None
 

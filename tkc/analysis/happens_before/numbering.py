@@ -15,6 +15,15 @@ from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ConstOp
 
+Numbered = tuple[Chain | None, int, int]
+"""Items of a barrier: the loop that counts them, how many of them there are in a turn, and the first."""
+
+
+def depth_of(barrier: SSAValue) -> int:
+    """How many barriers there are, of which an item is one."""
+    declared = barrier.owner
+    return declared.depth.value.data if isinstance(declared, s.BarriersOp) else 1
+
 
 class Numbering:
     """The items of one role; `turns` are those of a loop that are looked at, where these are some only."""
@@ -25,6 +34,7 @@ class Numbering:
     places: Places
     loops: dict[Chain, Loop]
     turns: Turns | None
+    waits: dict[SSAValue, set[Operation]]
 
     def _entry(self, op: Operation) -> SSAValue | None:
         """The operand that numbers the barrier."""
@@ -34,51 +44,56 @@ class Numbering:
                 return found
         return None
 
-    def _waited(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
+    def _waited(self, op: Operation, barrier: SSAValue) -> Numbered | None:
         entry, parity = self._entry(op), getattr(op, "parity", None)
-        return None if entry is None or parity is None else self._item(key, entry, parity, op)
+        return None if entry is None or parity is None else self._item(barrier, entry, parity, op)
 
     def _item(
-        self, key: tuple[SSAValue, int | None], entry: SSAValue, parity: SSAValue, at: Operation
-    ) -> Index | None:
+        self, barrier: SSAValue, entry: SSAValue, parity: SSAValue, at: Operation
+    ) -> Numbered | None:
         """The item that a slot and a parity name at an operation."""
         slots, parities = self.values.table(entry, at), self.values.table(parity, at)
         if slots is None or parities is None:
             return None
-        depth = self.barriers[key].depth
-        turn = turns.of_wait(at, key[0], self.role, self.loops) if self.turns is None else None
+        depth = depth_of(barrier)
+        turn = (
+            turns.of_wait(at, barrier, self.role, self.loops, self.waits)
+            if self.turns is None
+            else None
+        )
         if turn is not None:
             slots, parities = turn.table(slots), turn.table(parities)
             likely = [(turn.count, turn.number), (turn.count, turn.number - depth)]
             found = fit(slots, parities, depth, likely=likely)
         else:
             if slots.loop is None and parities.loop is None and not outside(at):
-                slots = replace(slots, loop=self._turns(key[0], at))
+                slots = replace(slots, loop=self._turns(barrier, at))
             found = fit(slots, parities, depth, turns=self._counted(slots, parities))
-        return None if found is None else self._index(*found)
+        return found
 
-    def _arrived(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
-        if key not in self.barriers:
-            return None
-        depth = self.barriers[key].depth
+    def _arrived(self, op: Operation, barrier: SSAValue) -> Numbered | None:
+        """The item that an operation arrives at, or whose bytes it brings."""
+        depth = depth_of(barrier)
         entry = self._entry(op)
         slots = None if entry is None else self.values.table(entry, op)
         if slots is None:
             return None
-        turn = turns.of_arrival(op, key[0], self.role, self.loops) if self.turns is None else None
+        turn = (
+            turns.of_arrival(op, barrier, self.role, self.loops, self.waits)
+            if self.turns is None
+            else None
+        )
         if turn is not None:
-            found = fit(turn.table(slots), None, depth, likely=[(turn.count, turn.number)])
-            return None if found is None else self._index(*found)
+            return fit(turn.table(slots), None, depth, likely=[(turn.count, turn.number)])
         loop = slots.loop
         if loop is None and not outside(op):
-            loop = self._turns(key[0], op)
+            loop = self._turns(barrier, op)
         if loop is None:
-            return Index(None, slots.period[0]) if outside(op) else None
-        found = fit(
+            return (None, 1, slots.period[0]) if outside(op) else None
+        return fit(
             Table(loop, slots.period, slots.before), None, depth,
             0 if self.turns is not None else self.places.late(op, loop), self._counted(slots, None),
         )  # fmt: skip
-        return None if found is None else self._index(*found)
 
     def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
         """The loop that numbers items whose slots do not tell: that of this role's waits for the barrier, or for
@@ -116,7 +131,15 @@ class Numbering:
         loops = {self.loops.get(t.loop) for t in tables if t is not None and t.loop is not None}
         return self.turns if self.turns is not None and loops == {self.turns.loop} else None
 
-    def _index(self, loop: Chain | None, rate: int, offset: int) -> Index | None:
+    def index_on(self, key: Hashable, item: Numbered | None) -> Index | None:
+        """The same of a barrier, where there is such a one."""
+        return self.index(item) if key in self.barriers else None
+
+    def index(self, item: Numbered | None) -> Index | None:
+        """An item by this copy's own loop."""
+        if item is None:
+            return None
+        loop, rate, offset = item
         if loop is None:
             return Index(None, offset, rate)
         known = self.loops.get(loop)

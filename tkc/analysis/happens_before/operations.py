@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -47,7 +48,6 @@ from tkc.analysis.happens_before.properties import (
     what,
     widths,
     word,
-    written,
 )
 from tkc.analysis.happens_before.separate import loops_apart
 from tkc.analysis.happens_before.storage import placed
@@ -68,6 +68,21 @@ WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
 
 CLUSTER = "cluster"
 """The barrier of the cluster, among those that threads meet at."""
+
+
+Touch = Callable[["Operations"], list[Access]]
+Deed = Callable[["Operations"], list[Act]]
+"""What an operation touches or does in any copy of its role that its numbers are the same in, given the copy."""
+
+
+class Said(NamedTuple):
+    """What an operation does in all copies of a role; `filled`: the operands whose bytes it counts."""
+
+    by: Threads
+    name: str
+    touches: list[Touch]
+    deeds: list[Deed]
+    filled: frozenset[str | None]
 
 
 @dataclass
@@ -97,22 +112,28 @@ class Operations(Numbering):
         mine = range(self.group * self.warps, (self.group + 1) * self.warps)
         self.team = Team(mine, self.lane, self.warp)
         self.turns: Turns | None = None
+        self.waits: dict[SSAValue, set[Operation]] = {}
+        self.said: dict[Hashable, Said] = {}
+        self.apart: Set[Operation] = frozenset[Operation]()
+        """Operations of which copies of the role do not say the same."""
 
     def events(self, op: Operation, who: Who) -> list[Event]:
         """The operation's events: one, or one for each CTA that it signals, and more where it does several things."""
-        rows = effects_of(op)
-        if not rows or not isinstance(op, s.StageOp):
-            return []
-        by = op.executed_by
-        threads = self._comers(op, who, WHO[by] if by is not None else Threads.ALL)
-        accesses = [a for row in rows if isinstance(row, m.Touch) for a in self._access(op, row)]
-        acts = self._acts(op, rows)
+        key = (op, tuple(self.values.turn.items()), len(self.loops))
+        said = self.said.get(key)
+        if said is None:
+            said = self._said(op)
+            if self.turns is None and op not in self.apart:
+                self.said[key] = said
+        by, name, touches, deeds, filled = said
+        accesses = [a for touch in touches for a in touch(self)]
+        acts = [a for deed in deeds for a in deed(self)]
         if not accesses and not acts:
             return []
-        name = word(op, "id") or op.name.removeprefix("stage.")
+        assert isinstance(op, s.StageOp)
+        threads = self._comers(op, who, by)
         found: list[Event] = []
         if acts and isinstance(acts[0], Complete):  # each copy's bytes complete by themselves
-            filled = {r.bytes_of for r in rows if isinstance(r, m.Signal)}
             for act in acts:
                 assert isinstance(act, Complete)
                 mine = [a for a in accesses if a.operand not in filled or a.owner == act.owner]
@@ -121,10 +142,21 @@ class Operations(Numbering):
         found.append(Event(name, threads, tuple(accesses), acts[0] if acts else None, op))
         return found + [Event(name, threads, (), act, op) for act in acts[1:]]
 
+    def _said(self, op: Operation) -> Said:
+        rows = effects_of(op)
+        if not rows or not isinstance(op, s.StageOp):
+            return Said(Threads.ALL, "", [], [], frozenset())
+        touches = [self._touch(op, row) for row in rows if isinstance(row, m.Touch)]
+        filled = frozenset(r.bytes_of for r in rows if isinstance(r, m.Signal))
+        by, name = op.executed_by, word(op, "id") or op.name.removeprefix("stage.")
+        deeds = self._deeds(op, rows)
+        return Said(WHO[by] if by is not None else Threads.ALL, name, touches, deeds, filled)
+
     def answered(self, asked: TryWaitOp, at: Operation, who: Who) -> list[Event]:
         """The wait that an answer of yes stands for, at an operation that it leads to."""
         key = (asked.barriers, self.rank)
-        index = self._item(key, asked.slot, asked.parity, at)
+        item = self._item(asked.barriers, asked.slot, asked.parity, at)
+        index = self.index(item)
         if index is None or key not in self.barriers:
             return []
         wait = Wait(key, index, sem_of(asked, Sem.ACQUIRE), scope_of(asked))
@@ -149,80 +181,112 @@ class Operations(Numbering):
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
-    def _access(self, op: Operation, row: m.Touch) -> list[Access]:
+    def _touch(self, op: Operation, row: m.Touch) -> Touch:
+        """An operation's accesses by one of its rows."""
         value: SSAValue | None = getattr(op, row.operand)
         if value is None:
-            return []
+            return _nothing
         if row.space is Space.MAP:
-            return maps.accesses(self, op, row, value, kind_of(op))
-        if isinstance(value.type, TensorType):
-            return [self._global(op, row, value)]
+            return lambda ops: maps.accesses(ops, op, row, value, kind_of(op))
+        if type(value.type) is TensorType:
+            return self._global(op, row, value)
         space, done = row.space, row.done
         buffer, index = value, self._slot_operand(op, row.operand)
-        if isinstance(value.type, AccumulatorType):
+        if type(value.type) is AccumulatorType:
             opened = opened_by(value)
             if opened is None:
-                return [Access(space, "unknown", True)]
+                return lambda _: [Access(space, "unknown", True)]
             buffer, index = opened.buffer, opened.slot
-        if not isinstance(buffer.type, BufferType):
-            return []
+        if type(buffer.type) is not BufferType:
+            return _nothing
         if isinstance(op, ElementOp):
-            return [self._element(op, row, buffer)]
-        home = Home(buffer.type.home.data)
-        if home is Home.REGISTER:
-            kept = Access(
-                space, buffer, row.kind is m.Kind.WRITE, Slot(None, (0,)), row.proxy, done,
-                operand=row.operand, columns=self._columns(op, self._fragment(op)),
-            )  # fmt: skip
-            name = word(op, "id") or op.name.removeprefix("stage.")
-            self.held.append(Event(name, Threads.ALL, (kept,), None, op))
-            return []
-        if done is Done.TCGEN05_COMMIT and home is Home.SHARED and self._in_registers(op):
+            return self._element(op, row, buffer)
+        home = buffer.type.home.data
+        if home == Home.REGISTER:
+            return self._register(op, row, buffer)
+        if done is Done.TCGEN05_COMMIT and home == Home.SHARED and self._in_registers(op):
             done = Done.WGMMA_GROUP
-        slot = Slot(None, (0,)) if buffer.type.depth.data == 1 else None
+        table = Table(None, (0,)) if buffer.type.depth.data == 1 else None
         if index is not None:
-            slot = self.slot(self.values.table(index, op))
-        name = op.name.removeprefix("stage.")
-        first, *others = self._owners(op, row)
-        fragment = self._fragment(op)
-        turned = "transposed" in op.properties
-        access = placed(Access(
-            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, what(name, row.operand), first,
-            part=None if fragment is None else self._part(op, fragment),
-            region=None if fragment is None else self._extent(op, fragment, turned),
-            lines=None if fragment is None else self._extent(op, fragment, not turned),
-            share=self._share(op), atomic=atomic(op), operand=row.operand,
-            columns=self._columns(op, fragment) if space is Space.TENSOR else None,
-        ))  # fmt: skip
-        return [access, *(replace(access, owner=owner) for owner in others)]
+            table = self.values.table(index, op)
+        writes, called = row.kind is m.Kind.WRITE, what(op.name.removeprefix("stage."), row.operand)
+        fragment, turned, one = self._fragment(op), "transposed" in op.properties, atomic(op)
+        part = region = lines = columns = None
+        if fragment is not None:
+            part = self._part(op, fragment)
+            region = self._extent(op, fragment, turned)
+            lines = self._extent(op, fragment, not turned)
+            columns = self._columns(op, fragment) if space is Space.TENSOR else None
+        storage, ring, part = placed(buffer, space, part)
 
-    def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
+        def made(ops: Operations) -> list[Access]:
+            slot, share = ops.slot(table), ops.share(op)
+            return [
+                Access(
+                    space, buffer, writes, slot, row.proxy, done, called, owner, part, region, lines, one, share,
+                    operand=row.operand, columns=columns, storage=storage, ring=ring,
+                )
+                for owner in ops.owners(op, row)
+            ]  # fmt: skip
+
+        return made
+
+    def _register(self, op: Operation, row: m.Touch, buffer: SSAValue) -> Touch:
+        """An access of an accumulator in registers, which is the role's own."""
+        kept = Access(
+            row.space, buffer, row.kind is m.Kind.WRITE, Slot(None, (0,)), row.proxy, row.done,
+            operand=row.operand, columns=self._columns(op, self._fragment(op)),
+        )  # fmt: skip
+        name = word(op, "id") or op.name.removeprefix("stage.")
+
+        def made(ops: Operations) -> list[Access]:
+            ops.held.append(Event(name, Threads.ALL, (kept,), None, op))
+            return []
+
+        return made
+
+    def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Touch:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
         slot, *indices = op.indices_of(row.operand)
-        return placed(Access(
-            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self.slot(self.values.table(slot, op)), done=row.done,
-            what=kind_of(op), owner=self.rank, atomic=atomic(op), operand=row.operand,
-            area=self.formulas.area(op, indices, widths(op, len(indices))), element=True,
-        ))  # fmt: skip
+        table, area = (
+            self.values.table(slot, op),
+            self.formulas.area(op, indices, widths(op, len(indices))),
+        )
+        storage, ring, _ = placed(buffer, Space.SHARED, None)
+        return lambda ops: [Access(
+            Space.SHARED, buffer, row.kind is m.Kind.WRITE, ops.slot(table), done=row.done, what=kind_of(op),
+            owner=ops.rank, atomic=atomic(op), operand=row.operand, area=area, element=True, storage=storage, ring=ring,
+        )]  # fmt: skip
 
-    def _global(self, op: Operation, row: m.Touch, array: SSAValue) -> Access:
-        tensor = argument_of(array)
-        if not written(tensor):
-            return Access(
-                Space.GLOBAL, tensor, False, None, row.proxy, row.done, kind_of(op), operand=row.operand
+    def _global(self, op: Operation, row: m.Touch, array: SSAValue) -> Touch:
+        tensor, called = argument_of(array), kind_of(op)
+        if not self.write.written(tensor):
+            read = Access(
+                Space.GLOBAL, tensor, False, None, row.proxy, row.done, called, operand=row.operand
             )  # fmt: skip
-        indices = op.indices_of(row.operand) if isinstance(op, ElementOp) else list(op.coordinates)  # pyright: ignore
+            return lambda _: [read]
+        element = isinstance(op, ElementOp)
+        indices = op.indices_of(row.operand) if element else list(op.coordinates)  # pyright: ignore
         if isinstance(array.owner, ArrayOp | EditedOp):
             indices = [array.owner.index, *indices]
-        part, distinct = self._box(indices)
-        return Access(
-            Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, kind_of(op),
-            part=part, atomic=atomic(op), distinct=distinct, operand=row.operand,
-            apart=self._apart(indices, widths(op, len(indices))),
-            area=self.formulas.area(op, indices, widths(op, len(indices))), element=isinstance(op, ElementOp),
-        )  # fmt: skip
+        wide = widths(op, len(indices))
+        numbers = [self.write(v) for v in indices]
+        counters = {c for n in numbers for c in self.write.counters(n)}
+        sure = set(loops_apart(indices, wide))
+        area, one = self.formulas.area(op, indices, wide), atomic(op)
 
-    def _owners(self, op: Operation, row: m.Touch) -> list[int]:
+        def made(ops: Operations) -> list[Access]:
+            part, distinct = ops.box(numbers, counters)
+            return [Access(
+                Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, called,
+                part=part, atomic=one, distinct=distinct, operand=row.operand,
+                apart=tuple([x for c, x in ops.loops.items() if len(c) == 1 and c[0] in sure]),
+                area=area, element=element,
+            )]  # fmt: skip
+
+        return made
+
+    def owners(self, op: Operation, row: m.Touch) -> list[int]:
         """The CTAs whose memory an operation touches by one of its rows, every CTA where it is not known; the own one
         first, so that all CTAs say it alike."""
         return sorted(self._touched(op, row), key=lambda r: r ^ self.rank)
@@ -237,7 +301,7 @@ class Operations(Numbering):
             return s.sharers(op, self.rank, self.cluster)
         return self._masked(op) or [self.rank]
 
-    def _share(self, op: Operation) -> int | None:
+    def share(self, op: Operation) -> int | None:
         """Which part of a slot a copy for several CTAs fills in each of them."""
         if "multicast" not in op.properties:
             return None
@@ -310,33 +374,24 @@ class Operations(Numbering):
         area = self.formulas.area(op, [op.column], [fragment.type.shape[1]])  # pyright: ignore
         return None if area.asked else area
 
-    def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
+    def box(self, numbers: list[int], counters: set[Hashable]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
-        numbers = [self.write(v) for v in indices]
-        counters = {c for n in numbers for c in self.write.counters(n)}
         named = self.write.loops
         turns = tuple(
-            t for o, t in self.values.turn.items() if named.get(o.regions[0].block) in counters
+            [t for o, t in self.values.turn.items() if named.get(o.regions[0].block) in counters]
         )
-        loops = tuple(
+        loops = tuple([
             loop
             for chain, loop in self.loops.items()
             if len(chain) == 1
-            and isinstance(chain[0], s.ForOp)
+            and type(chain[0]) is s.ForOp
             and named.get(chain[0].body.block) in counters
-        )
+        ])  # fmt: skip
         own = (
             self.group if "group" in counters else None,
             self.rank if "rank" in counters else None,
         )
         return (*numbers, *own, turns), loops
-
-    def _apart(self, indices: Sequence[SSAValue], wide: Sequence[int]) -> tuple[Loop, ...]:
-        """The loops each turn of which is sure to be elsewhere in a tensor."""
-        found = set(loops_apart(indices, wide))
-        return tuple(
-            loop for chain, loop in self.loops.items() if len(chain) == 1 and chain[0] in found
-        )
 
     def slot(self, table: Table | None) -> Slot | None:
         if table is None:
@@ -348,72 +403,88 @@ class Operations(Numbering):
 
     # Acts ------------------------------------------------------------------------------------------------------------
 
-    def _acts(self, op: Operation, rows: tuple[m.Effect, ...]) -> list[Act]:
+    def _deeds(self, op: Operation, rows: tuple[m.Effect, ...]) -> list[Deed]:
         """What the operation does beside its touches, in order."""
-        signals = [r for r in rows if isinstance(r, m.Signal)]
-        found: list[Act] = []
+        signals = any(type(r) is m.Signal for r in rows)
+        found: list[Deed] = []
         for row in rows:
             match row:
-                case m.Await(on="", done=done) if done is not Done.NOW and not signals:
-                    found.append(AwaitGroup(done, number(op, "pending"), "read" in op.properties))
-                case m.Await(on=on) if on and isinstance(getattr(op, on).type, BarriersType):
-                    key = (getattr(op, on), self.rank)
-                    found.append(
-                        Wait(key, self._waited(op, key), sem_of(op, Sem.ACQUIRE), scope_of(op))
-                    )
-                case m.Signal(barrier=name) if (barrier := getattr(op, name)) is not None:
-                    if isinstance(barrier.type, BarriersType):
-                        found += self._signal(op, row, barrier, rows)
+                case m.Touch(done=done):
+                    if done is Done.TCGEN05_WAIT:
+                        found.append(_always(AwaitGroup(done)))
+                case m.Await(on="", done=done):
+                    if done is not Done.NOW and not signals:
+                        read = "read" in op.properties
+                        found.append(_always(AwaitGroup(done, number(op, "pending"), read)))
+                case m.Await(on=on):
+                    if type(getattr(op, on).type) is BarriersType:
+                        found.append(self._wait(op, getattr(op, on)))
+                case m.Signal(barrier=name):
+                    barrier = getattr(op, name)
+                    if barrier is not None and type(barrier.type) is BarriersType:
+                        found.append(self._signal(op, row, barrier, rows))
                 case m.Close(done=done):
-                    found.append(CloseGroup(done))
+                    found.append(_always(CloseGroup(done)))
                 case m.Meet(among="grid"):
-                    found.append(GridWait())
+                    found.append(_always(GridWait()))
                 case m.Meet(among=among):
-                    found.append(self._meet(op, among))
+                    found.append(_meeting(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
-                    found.append(proxy_fence(op))
+                    found.append(_always(proxy_fence(op)))
                 case m.Order(then=Proxy.TENSORMAP):
-                    found.append(maps.fence(self, op))
+                    found.append(_map_fence(op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
-                    found.append(TensorFence(word(op, "side").startswith("before")))
-                case m.Touch(done=Done.TCGEN05_WAIT):
-                    found.append(AwaitGroup(Done.TCGEN05_WAIT))
+                    found.append(_always(TensorFence(word(op, "side").startswith("before"))))
                 case _:
                     pass
         if self._closes_itself(op, rows):
-            found.append(CloseGroup(Done.WGMMA_GROUP))
+            found.append(_always(CloseGroup(Done.WGMMA_GROUP)))
         if not found and word(op, "sem") in list(Sem):
-            found.append(ThreadFence(sem_of(op, Sem.ACQ_REL), scope_of(op)))
+            found.append(_always(ThreadFence(sem_of(op, Sem.ACQ_REL), scope_of(op))))
         return found
+
+    def _wait(self, op: Operation, barrier: SSAValue) -> Deed:
+        item, sem, scope = self._waited(op, barrier), sem_of(op, Sem.ACQUIRE), scope_of(op)
+        return lambda ops: [Wait((barrier, ops.rank), ops.index(item), sem, scope)]
 
     def _signal(
         self, op: Operation, row: m.Signal, barrier: SSAValue, rows: tuple[m.Effect, ...]
-    ) -> list[Act]:
+    ) -> Deed:
         """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
+        item = self._arrived(op, barrier)
         if row.bytes_of:
             size = getattr(op, row.bytes_of).type.copied_bytes
             [filled] = [r for r in rows if isinstance(r, m.Touch) and r.operand == row.bytes_of]
-            owners = self._owners(op, filled)
-            share = len(owners) if "multicast" in op.properties else 1
-            made: list[Act] = []
-            for owner in owners:
-                key = (barrier, self._of(op, owner))
-                made.append(Complete(key, self._arrived(op, key), size // share, owner))
-            return made
-        if isinstance(op, CopiesArriveOp):
-            key = (barrier, self.rank)
-            counted = op.uncounted is None
-            return [Arrive(key, self._arrived(op, key), int(counted), copies=counted or backed(op))]
-        tracked = any(isinstance(r, m.Await) and r.done is Done.TCGEN05_COMMIT for r in rows)
-        return [
-            Arrive(
-                (barrier, rank), self._arrived(op, (barrier, rank)), number(op, "count", row.arrivals),
-                number(op, "bytes"), tracked, sem_of(op, Sem.RELEASE), scope_of(op), "reads" in op.properties,
-            )
-            for rank in self._told(op)
-        ]  # fmt: skip
 
-    def _told(self, op: Operation) -> list[int | None]:
+            def completed(ops: Operations) -> list[Act]:
+                owners, made = ops.owners(op, filled), list[Act]()
+                share = len(owners) if "multicast" in op.properties else 1
+                for owner in owners:
+                    key = (barrier, ops.of(op, owner))
+                    made.append(Complete(key, ops.index_on(key, item), size // share, owner))
+                return made
+
+            return completed
+        if isinstance(op, CopiesArriveOp):
+            counted = op.uncounted is None
+            copies = counted or backed(op)
+            return lambda ops: [
+                Arrive((barrier, ops.rank), ops.index(item), int(counted), copies=copies)
+            ]
+        tracked = any(isinstance(r, m.Await) and r.done is Done.TCGEN05_COMMIT for r in rows)
+        count, announced = number(op, "count", row.arrivals), number(op, "bytes")
+        sem, scope, reads = sem_of(op, Sem.RELEASE), scope_of(op), "reads" in op.properties
+
+        def arrived(ops: Operations) -> list[Act]:
+            keys = [(barrier, rank) for rank in ops.told(op)]
+            return [
+                Arrive(key, ops.index_on(key, item), count, announced, tracked, sem, scope, reads)
+                for key in keys
+            ]
+
+        return arrived
+
+    def told(self, op: Operation) -> list[int | None]:
         """The CTAs on whose barriers an operation arrives, the own one first; None: one that is not known."""
         if word(op, "to") == s.To.ALL:
             found = list(range(self.cluster))
@@ -421,9 +492,9 @@ class Operations(Numbering):
             found = [self.rank, self.rank ^ 1]
         else:
             found = self._masked(op)
-        return sorted(found, key=lambda r: r ^ self.rank) or [self._of(op, self.rank)]
+        return sorted(found, key=lambda r: r ^ self.rank) or [self.of(op, self.rank)]
 
-    def _of(self, op: Operation, own: int) -> int | None:
+    def of(self, op: Operation, own: int) -> int | None:
         """The CTA whose barrier is signalled, where nothing says otherwise that of CTA `own`."""
         if word(op, "to") == s.To.LEADER:
             return own & ~1
@@ -432,23 +503,40 @@ class Operations(Numbering):
         rank = getattr(op, "rank", None)
         return self.values.constant(rank) if isinstance(rank, SSAValue) else own
 
-    def _meet(self, op: Operation, among: str) -> Meet:
-        if "whole" in op.properties and self.role.groups.value.data > 1:
-            # All warpgroups run one program, so each place where they meet is a barrier of its own.
-            return Meet("cta", (op, self.rank), count=self.role.threads)
-        does = word(op, "does", "arrive" if "arrives" in op.properties else "sync")
-        if among == "cluster":
-            return Meet(among, CLUSTER, relaxed=word(op, "sem") == Sem.RELAXED, does=does)
-        if among == "named":
-            return Meet(
-                "cta", (number(op, "number"), self.rank), count=number(op, "threads"), does=does
-            )
-        return Meet(among)
-
     def _closes_itself(self, op: Operation, rows: tuple[m.Effect, ...]) -> bool:
         """A product in registers is a group by itself, unless fences and groups stand round it."""
         tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return tracked and self._in_registers(op) and "alone" not in op.properties
+
+
+def _nothing(_: Operations) -> list[Access]:
+    return []
+
+
+def _always(act: Act) -> Deed:
+    return lambda _: [act]
+
+
+def _map_fence(op: Operation) -> Deed:
+    return lambda ops: [maps.fence(ops, op)]
+
+
+def _meeting(op: Operation, among: str) -> Deed:
+    whole = "whole" in op.properties
+    does = word(op, "does", "arrive" if "arrives" in op.properties else "sync")
+
+    def made(ops: Operations) -> list[Act]:
+        if whole and ops.role.groups.value.data > 1:
+            # All warpgroups run one program, so each place where they meet is a barrier of its own.
+            return [Meet("cta", (op, ops.rank), count=ops.role.threads)]
+        if among == "cluster":
+            return [Meet(among, CLUSTER, relaxed=word(op, "sem") == Sem.RELAXED, does=does)]
+        if among == "named":
+            place = (number(op, "number"), ops.rank)
+            return [Meet("cta", place, count=number(op, "threads"), does=does)]
+        return [Meet(among)]
+
+    return made
 
 
 def restated(event: Event) -> Act | None:

@@ -41,8 +41,10 @@ def settle(program: Program) -> None:
 
 def _is_unknown(access: Access) -> bool:
     """Whether it is of a slot of the compiler's own that is not followed."""
-    owner = access.buffer.owner if isinstance(access.buffer, SSAValue) else None
-    return isinstance(owner, BufferOp) and owner.staging is not None and access.slot is None
+    if access.slot is not None or not isinstance(access.buffer, SSAValue):
+        return False
+    owner = access.buffer.owner
+    return isinstance(owner, BufferOp) and owner.staging is not None
 
 
 def _waits(role: Role, buffer: Hashable) -> Iterator[Event | None]:

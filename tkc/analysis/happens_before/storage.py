@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Hashable
 
 from xdsl.ir import SSAValue
 
-from tkc.analysis.happens_before.events import Access
 from tkc.ir.isa.memory import Space
 from tkc.ir.stage import ops as s
 
 
-def placed(access: Access) -> Access:
-    """The access with the place of its buffer, where others lie there, too."""
-    buffer = access.buffer
-    declared = buffer.owner if isinstance(buffer, SSAValue) else None
+def placed(buffer: SSAValue, space: Space, part: Hashable) -> tuple[Hashable, int, Hashable]:
+    """The place of a buffer where others lie there, too, what names its slots, and the part of it that is touched."""
+    declared = buffer.owner
     if not isinstance(declared, s.BufferOp) or declared.pipes is None:
-        return access
-    part = access.part
-    if access.space is not Space.TENSOR and part is not None:
+        return None, 0, part
+    if space is not Space.TENSOR and part is not None:
         part = (buffer, part)  # elsewhere in another tile; lanes of tensor memory are the same
-    ring = buffer.type.depth.data  # pyright: ignore
-    return replace(access, storage=s.storage(buffer), ring=ring, part=part)
+    return s.storage(buffer), buffer.type.depth.data, part  # pyright: ignore

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from tkc.analysis.happens_before.evaluate import Evaluator, Unknown
+from tkc.analysis.happens_before.evaluate import FEW, Evaluator
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import SCALARS, ArithOp
 
@@ -23,44 +23,66 @@ class Straight:
         self.evaluator, self.names = evaluator, names
         self.places = {name: n for n, name in enumerate(names)}
         self.steps: list[Step] = []
-        for value in values:
-            self._write(value)
-        self.wanted = [self.places[value] for value in values]
+        self.wanted = [self.place(value) for value in values]
 
-    def __call__(self, given: Sequence[int]) -> Numbers:
+    def __call__(self, given: Sequence[int | None]) -> Numbers:
         numbers: Numbers = list(given)
-        for step in self.steps:
-            numbers.append(step(numbers))
+        self.follow(numbers)
         return [numbers[n] for n in self.wanted]
 
+    def place(self, value: SSAValue) -> int:
+        """Where a value is among the numbers, written out if it is not yet."""
+        if value not in self.places:
+            self._write(value)
+        return self.places[value]
+
+    def follow(self, numbers: Numbers) -> None:
+        """Takes the steps that these numbers, which begin with those of `names`, have not gone through."""
+        for step in self.steps[len(numbers) - len(self.names) :]:
+            numbers.append(step(numbers))
+
     def _write(self, value: SSAValue) -> None:
-        stack = [value]
+        places, stack = self.places, [(value, self._parts(value))]
         while stack:  # not by recursion: sums can be longer than Python's stack is deep
-            now = stack[-1]
-            if now in self.places:
-                stack.pop()
-                continue
-            parts = self._parts(now)
-            more = [v for v in parts if v not in self.places]
+            now, parts = stack[-1]
+            more = [v for v in parts if v not in places]
             if more:
-                stack += more
+                stack += [(v, self._parts(v)) for v in more]
                 continue
-            self.steps.append(self._step(now, [self.places[v] for v in parts]))
-            self.places[now] = len(self.names) + len(self.steps) - 1
             stack.pop()
+            if now not in places:
+                self.steps.append(self._step(now, [places[v] for v in parts]))
+                places[now] = len(self.names) + len(self.steps) - 1
 
     def _parts(self, value: SSAValue) -> list[SSAValue]:
         """What a value is made of, as far as that is written out."""
         op = value.owner
         if type(op) is ArithOp:
-            return list(op.operands)
+            return list(op.inputs)
         if type(op) is s.IfOp:
             lasts = [r.block.last_op for r in (op.then, op.otherwise) if r is not None and r.blocks]
             if len(lasts) == 2:
                 at = op.results.index(value)
                 return [op.condition, *(x.operands[at] for x in lasts if x is not None)]
         kept = self._kept(value)
-        return [] if kept is None else [kept]
+        if kept is not None:
+            return [kept]
+        loop = self._turned(op)
+        if loop is not None:
+            return [loop.lower, loop.step, *(row.init for row in self.evaluator.carried[loop])]
+        return []
+
+    def _turned(self, op: Operation | Block) -> s.ForOp | None:
+        """The loop whose turns so far give a value: those of one that is looked at turn by turn, or all."""
+        loop = op.parent_op() if type(op) is Block else op
+        if type(loop) is not s.ForOp or (loop in self.evaluator.turn) is not (type(op) is Block):
+            return None
+        turns = self._turns(loop)
+        return loop if turns is not None and turns <= FEW else None
+
+    def _turns(self, loop: s.ForOp) -> int | None:
+        turns = self.evaluator.turn.get(loop)
+        return turns if turns is not None else self.evaluator.trips(loop)
 
     def _kept(self, value: SSAValue) -> SSAValue | None:
         """What a loop carries on without a change."""
@@ -79,23 +101,54 @@ class Straight:
             if op.kind.data == "select":
                 return _chosen(*parts)
             return _of(op.kind.data, parts)
-        if parts:
+        if len(parts) == 1:
             (same,) = parts
             return lambda numbers: numbers[same]
+        if parts:
+            return self._after(value, parts)
         return self._otherwise(value)
+
+    def _after(self, value: SSAValue, parts: list[int]) -> Step:
+        """What a loop carries after few turns."""
+        evaluator, loop = self.evaluator, self._turned(value.owner)
+        assert loop is not None
+        turns, rows, count = self._turns(loop) or 0, evaluator.carried[loop], len(self.names)
+        carried, counter = [row.argument for row in rows], loop.body.block.args[0]
+        given = carried if type(value.owner) is Block else [row.result for row in rows]
+        if value is not counter and value not in given:
+            return lambda _: None
+        number = given.index(value) if value is not counter else None
+        inside = {n: t for n, t in evaluator.turn.items() if n is not loop}
+        looked_at, evaluator.turn = evaluator.turn, inside
+        body = Straight(evaluator, [row.step for row in rows], [*carried, counter, *self.names])
+        evaluator.turn = looked_at
+        lower, by, *inits = parts
+
+        def after(numbers: Numbers) -> int | None:
+            first, step = numbers[lower], numbers[by]
+            if first is None or step is None:
+                return None
+            if number is None:
+                return first + turns * step
+            state, beside = [numbers[n] for n in inits], numbers[:count]
+            for turn in range(turns):
+                state = body([*state, first + turn * step, *beside])
+            return state[number]
+
+        return after
 
     def _otherwise(self, value: SSAValue) -> Step:
         known = self.evaluator.constant(value)
         if known is not None or not isinstance(value.owner, s.ForOp | Block | s.IfOp):
             return lambda _: known
-        names, evaluator = self.names, self.evaluator
+        names, evaluator, turn = self.names, self.evaluator, self.evaluator.turn
 
         def through(numbers: Numbers) -> int | None:
             given = {v: n for v, n in zip(names, numbers, strict=False) if n is not None}
-            try:
-                return evaluator.value(value, given)
-            except Unknown:
-                return None
+            looked_at, evaluator.turn = evaluator.turn, turn
+            known = evaluator.value(value, given)
+            evaluator.turn = looked_at
+            return known
 
         return through
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, fields
 from functools import cache
+from typing import Any
 
 from tkc.analysis.happens_before.events import (
     Access,
@@ -72,6 +73,15 @@ class Symmetry:
             for r, shape in self.shapes.items()
         )
 
+    def mirrors(self, role: Role) -> bool:
+        """Whether a role does, and hears of others, what one looked at before it does: the first of its copies, or that
+        of a CTA which may have this one's number. Of other units nothing is said."""
+        return self.repeats(role) or any(role.cta ^ k < role.cta for k in self.swaps)
+
+    def name(self, role: Role, number: int, cta: int) -> tuple[Hashable, ...]:
+        """What places of roles have in common that do the same there, with one CTA each."""
+        return self.shapes[role], number, self.ctas(role.cta, cta)
+
     def ctas(self, *numbers: int) -> tuple[int, ...]:
         """CTAs by the least numbers that they may have."""
         return min(tuple([n ^ k for n in numbers]) for k in (0, *self.swaps))
@@ -83,8 +93,8 @@ def alone(role: Role) -> Hashable:
 
 
 @cache
-def _fields(kind: type) -> tuple[str, ...]:
-    return tuple([field.name for field in fields(kind)])
+def _names(act: Any) -> list[str]:
+    return [each.name for each in fields(act)]
 
 
 class _Shape:
@@ -150,7 +160,7 @@ class _Shape:
         if act is None:
             return None
         found: list[Hashable] = [type(act)]
-        for name in _fields(type(act)):
+        for name in _names(type(act)):
             value = getattr(act, name)
             if name == "barrier" and isinstance(value, tuple):
                 value = (value[0], None if self.alone else self._cta(value[1]))

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects.builtin import i1, i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.copies import DIVIDES
-from tkc.analysis.happens_before.evaluate import Carried, Evaluator, Unknown
-from tkc.analysis.happens_before.straight import Straight
+from tkc.analysis.happens_before.evaluate import Carried, Evaluator
+from tkc.analysis.happens_before.straight import Numbers, Straight
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp
 
@@ -77,9 +77,12 @@ class Values(Evaluator):
 
     orbits: list[Orbit] = field(default_factory=list)
     tables: dict[tuple[SSAValue, Hashable, Hashable], Table | None] = field(default_factory=dict)
+    columns: dict[Hashable, tuple[Straight, list[Numbers]]] = field(default_factory=dict)
+    """What is written out for tables, by the loop and the turns that are looked at."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.around: dict[Block | None, list[tuple[Orbit, Operation | None]]] = {}
         self.loops = list(self.carried)
         self.wrap = self._wrap()
         chains: dict[Chain, list[Counter]] = {}
@@ -100,6 +103,7 @@ class Values(Evaluator):
             if len(orbit.chain) == 1 and self._told_by_loop(orbit, orbit.chain[0]):
                 self.orbits.remove(orbit)
                 self.tables.clear()
+                self.around.clear()
 
     def _told_by_loop(self, orbit: Orbit, condition: Operation) -> bool:
         """Whether the loop round a condition that repeats tells all that the condition counts, and no barrier's items
@@ -140,6 +144,7 @@ class Values(Evaluator):
             turns: {v: n for v, n in known.items() if v not in differ}
             for turns, known in self.constants.items()
         }
+        found.columns = {}
         found.tables = {k: t for k, t in self.tables.items() if k[0] not in differ}
         return found
 
@@ -203,10 +208,7 @@ class Values(Evaluator):
         """The value at the kernel's start of what loops carry on from where they left off; None: they do not."""
         outer = self._round(loop)
         if outer is None:
-            try:
-                return self.value(init, {})
-            except Unknown:
-                return None
+            return self.constant(init)
         for row in self.carried.get(outer, ()):
             if row.argument is init and row.step is last:
                 outside += (row.argument, row.result)
@@ -218,9 +220,8 @@ class Values(Evaluator):
         divisors: set[int] = set()
         for op in self.ops:
             if type(op) is ArithOp and op.kind.data in DIVIDES:
-                try:
-                    d = self.value(op.inputs[1], {})
-                except Unknown:
+                d = self.constant(op.inputs[1])
+                if d is None:
                     continue
                 d = 1 << d if op.kind.data == "shr" and 0 <= d < 16 else d + (op.kind.data == "and")
                 if 1 < d <= 64:
@@ -232,9 +233,8 @@ class Values(Evaluator):
         loop = chain[0]
         if len(chain) > 1 or not isinstance(loop, s.ForOp):
             return None
-        try:
-            lower, step = self.value(loop.lower, {}), self.value(loop.step, {})
-        except Unknown:
+        lower, step = self.constant(loop.lower), self.constant(loop.step)
+        if lower is None or step is None:
             return None
         turns = self.trips(loop)
         if turns is None and self._round(loop) is not None:
@@ -358,28 +358,44 @@ class Values(Evaluator):
         return self.tables[key]
 
     def _table(self, value: SSAValue, at: Operation) -> Table | None:
-        try:
-            return Table(None, (self.value(value, {}),))
-        except Unknown:
-            pass
-        around = [(o, next((x for x in o.chain if _inside(at, x)), None)) for o in self.orbits]
-        for orbit, inside in sorted(around, key=lambda pair: pair[1] is None):
+        known = self.constant(value)
+        if known is not None:
+            return Table(None, (known,))
+        for orbit, inside in self._orbits_round(at):
             if any(loop in self.turn for loop in orbit.chain):
                 continue
-            if inside is None and not _beside(at, orbit.chain[0]):
-                continue
-            names = [(v, a) for (where, v), a in orbit.names.items() if where is inside]
-            straight = Straight(self, [value], [v for v, _ in names])
+            straight, rows = self._written(orbit, inside)
+            place = straight.place(value)
             numbers: list[int] = []
-            for state in orbit.states:
-                (number,) = straight([state[a] for _, a in names])
+            for row in rows:
+                straight.follow(row)
+                number = row[place]
                 if number is None:
                     break
                 numbers.append(number)
-            if len(numbers) < len(orbit.states):
-                continue
-            return _shortest(orbit.chain, numbers, orbit.first)
+            if len(numbers) == len(rows):
+                return _shortest(orbit.chain, numbers, orbit.first)
         return None
+
+    def _orbits_round(self, at: Operation) -> list[tuple[Orbit, Operation | None]]:
+        """The orbits that may tell a value at an operation, each with its loop round that; None: it stands beside."""
+        block = at.parent_block()
+        found = self.around.get(block)
+        if found is None:
+            round_it = {*_round_it(at)}
+            each = [(o, next((x for x in o.chain if x in round_it), None)) for o in self.orbits]
+            each = [(o, x) for o, x in each if x is not None or _beside(at, o.chain[0])]
+            found = self.around[block] = sorted(each, key=lambda pair: pair[1] is None)
+        return found
+
+    def _written(self, orbit: Orbit, inside: Operation | None) -> tuple[Straight, list[Numbers]]:
+        """What is written out of an orbit's values in a loop of it or beside it, with the numbers of each state."""
+        key = (orbit.chain, inside, tuple(self.turn.items()))
+        if key not in self.columns:
+            names = {v: a for (where, v), a in orbit.names.items() if where is inside}
+            rows: list[Numbers] = [[state[a] for a in names.values()] for state in orbit.states]
+            self.columns[key] = Straight(self, (), list(names)), rows
+        return self.columns[key]
 
 
 def _barriers(value: SSAValue) -> Iterator[s.BarriersOp]:
@@ -401,10 +417,7 @@ def _barriers(value: SSAValue) -> Iterator[s.BarriersOp]:
 
 
 def _depth(op: Operation) -> int:
-    depth, at = 0, op.parent_op()
-    while at is not None:
-        depth, at = depth + 1, at.parent_op()
-    return depth
+    return sum(1 for _ in _round_it(op))
 
 
 def _beside(at: Operation, loop: Operation) -> bool:
@@ -436,13 +449,12 @@ def _only_divided(value: SSAValue, step: SSAValue) -> bool:
     return True
 
 
-def _inside(op: Operation, loop: Operation) -> bool:
-    at: Operation | None = op.parent_op()
+def _round_it(op: Operation) -> Iterator[Operation]:
+    """The operations round one, innermost first."""
+    at = op.parent_op()
     while at is not None:
-        if at is loop:
-            return True
+        yield at
         at = at.parent_op()
-    return False
 
 
 def _shortest(chain: Chain, numbers: list[int], first: int) -> Table:
