@@ -371,12 +371,37 @@ def _blame(job: Job, where: str, reproduce: Callable[[], Reproducer]) -> Generat
         error.sources.setdefault(job.file, job.text)
         raise
     except Bug as error:
+        _blame_pipeline(job, where)
         if error.reproducer is None:
             error.reproducer = _write(reproduce, error.where, error.message)
         raise
     except Exception as error:
+        _blame_pipeline(job, where)
         message = _one_line(error)
         raise Bug(where, message, _write(reproduce, where, message)) from error
+
+
+def _blame_pipeline(job: Job, where: str) -> None:
+    """TK119 where a pass, or the printer behind all, fails because a given pipeline leaves out one that it needs."""
+    if job.passes is None:
+        return
+    from tkc.passes import PASSES, REQUIRED
+
+    given = [p.name for p in passes_of(job)]
+    before = given[: given.index(where)] if where in given else given
+    needed = [*PASSES][: [*PASSES].index(where)] if where in PASSES else [*PASSES]
+    missing = [n for n in needed if n in REQUIRED and n not in before]
+    if where != "frontend" and missing:
+        what = f"{where} needs" if where in PASSES else "PTX needs"
+        told = (
+            ", ".join(missing)
+            if len(missing) < 4
+            else f"{missing[0]} and {len(missing) - 1} more passes"
+        )
+        help = "`tkc compile --print-pipeline` prints all of them; `--emit mlir` writes what is no PTX yet"
+        raise TkcError.at(
+            "TK119", f"{what} what {told} make, and the pipeline lacks them there", help=help
+        ) from None
 
 
 def _one_line(error: Exception) -> str:

@@ -124,11 +124,14 @@ def _article(severity: Severity) -> str:
 
 
 def pieces(text: str, split: bool) -> Iterator[str]:
-    """The text, or its pieces between lines `// -----` or `# -----`, each behind as many empty lines as it stood."""
+    """The text, or its pieces between lines `// -----` or `# -----`, each behind as many empty lines as it stood; one
+    in which nothing stands is none."""
     if not split:
         yield text
         return
     before = 0
-    for piece in re.split(r"^(?://|#) -----[ \t]*\n", text, flags=re.MULTILINE):
-        yield "\n" * before + piece
+    found = re.split(r"^(?://|#) -----[ \t]*(?:\r?\n|\Z)", text, flags=re.MULTILINE)
+    for piece in found:
+        if piece.strip() or len(found) == 1:
+            yield "\n" * before + piece
         before += piece.count("\n") + 1

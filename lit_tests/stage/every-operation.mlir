@@ -44,6 +44,7 @@
 // CHECK-NEXT: %there = stage.mbarrier_try %full, %at, %zero {id = "t", sem = "acquire", scope = "cluster"} : (!stage.mbarriers, i32, i32) -> (i1)
 // CHECK-NEXT: %out = stage.mma %in, %a, %at, %a, %at {trans_a = 0 : i32, trans_b = 1 : i32, by = "all"}
 // CHECK-NEXT: stage.tcgen05_commit %full, %at {id = "c"} : (!stage.mbarriers, i32)
+// CHECK-NEXT: %tout = stage.tensor_mma %in, %in, %a, %at {trans_b = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, !stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32) -> (!stage.accumulator<f32, [128, 64]>)
 // CHECK-NEXT: %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
 // CHECK-NEXT: stage.yield %done, %at : (!stage.accumulator<f32, [128, 64]>, i32)
 // CHECK-NEXT: }
@@ -159,6 +160,7 @@ builtin.module {
         %there = stage.mbarrier_try %full, %at, %zero {id = "t", sem = "acquire", scope = "cluster"} : (!stage.mbarriers, i32, i32) -> (i1)
         %out = stage.mma %in, %a, %at, %a, %at {trans_a = 0 : i32, trans_b = 1 : i32, by = "all"} : (!stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32) -> (!stage.accumulator<f32, [128, 64]>)
         stage.tcgen05_commit %full, %at {id = "c"} : (!stage.mbarriers, i32)
+        %tout = stage.tensor_mma %in, %in, %a, %at {trans_b = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, !stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32) -> (!stage.accumulator<f32, [128, 64]>)
         %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
         stage.yield %done, %at : (!stage.accumulator<f32, [128, 64]>, i32)
       }

@@ -128,3 +128,21 @@ builtin.module {
     tile.edited_maps %A {depth = 0 : i32} : (!tile.tensor<bf16, [G, K], list>) // error: 0 tensor maps
   }
 }
+
+// -----
+
+builtin.module {
+  %d = tile.accum {sym_name = "d"} : () -> (!tile.accum<f32, [128, 128], 1>)
+  %p = tile.accum {sym_name = "p"} : () -> (!tile.accum<bf16, [128, 64], 1>)
+  %b = tile.shared {sym_name = "b"} : () -> (!tile.shared<bf16, [128, 64], 1>)
+  tile.tensor_mma %d, %p, %b {trans_b = 0 : i32} : (!tile.accum<f32, [128, 128], 1>, !tile.accum<bf16, [128, 64], 1>, !tile.shared<bf16, [128, 64], 1>) // error: [128, 64] @ [128, 64] does not make [128, 128]
+  tile.tensor_mma %d, %p, %b {trans_b = 1 : i32} : (!tile.accum<f32, [128, 128], 1>, !tile.accum<bf16, [128, 64], 1>, !tile.shared<bf16, [128, 64], 1>)
+}
+
+// -----
+
+builtin.module {
+  %d = tile.accum {sym_name = "d"} : () -> (!tile.accum<f32, [128, 64], 1>)
+  %b = tile.shared {sym_name = "b"} : () -> (!tile.shared<bf16, [64, 64], 1>)
+  tile.tensor_mma %d, %d, %b {trans_b = 1 : i32} : (!tile.accum<f32, [128, 64], 1>, !tile.accum<f32, [128, 64], 1>, !tile.shared<bf16, [64, 64], 1>) // error: is no operand: tiles of bf16 in tensor memory are
+}

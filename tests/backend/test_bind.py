@@ -178,6 +178,15 @@ def test_wrong_arguments(
     assert code in codes(caught.value)
 
 
+def test_an_array_that_lies_the_other_way_round_is_one_mistake(copying: dict[str, Any]) -> None:
+    """Its other strides are no stride of rows, so they are not judged as one."""
+    with pytest.raises(TkcError) as caught:
+        run(copying, array((16, 12), (1, 16)), array((16, 12), (16, 1)))
+    (found,) = caught.value.diagnostics
+    assert found.message.startswith("A: axis 1 must be contiguous")
+    assert found.help == "pass A.contiguous(), or a view whose axis 1 is the contiguous one"
+
+
 def test_every_argument_is_looked_at(copying: dict[str, Any]) -> None:
     with pytest.raises(TkcError) as caught:
         run(copying, array((8, 8), address=0x10002), array((8, 8), (0, 1)))

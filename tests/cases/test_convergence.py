@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cases.products import EXAMPLES, check_product
+from click.testing import CliRunner
 from emulator.kernels import launch
 from programs import changed
 
 import tkc
+from tkc.commands.check import command
 from tkc.diagnostics import Severity
 from tkc.driver import run
 from tkc.ir.stage import ops as s
@@ -162,6 +166,40 @@ def test_CVG_5_a_barrier_under_a_condition_that_threads_differ_in_is_refused(
     assert statement in found.message
     assert found.location is not None
     assert statement in text.split("\n")[found.location.line - 1]
+    (cause,) = found.notes
+    assert cause.location is not None
+    assert f"if {condition}:" in text.split("\n")[cause.location.line - 1]
+    assert found.help is not None
+
+
+SKIPS = """\
+kernel k(X: global[i32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(M, blocks(N, 128))
+    shared v: vector[f32, 128]
+    role all, warps 4:
+        for m, n in work:
+            for e in range(4):
+                if read(X[m, n.index * 128 + thread]) < 0: continue
+                v[0][thread] <- f32(e)
+                sync role
+                Y[m, n.index * 128 + thread] <- read(v[0][127 - thread])
+                sync role
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "codes"), [("n.index * 128 + thread", ["TK121"]), ("n.index * 128", [])]
+)
+def test_CVG_5_a_continue_that_threads_differ_in_is_one_mistake(
+    index: str, codes: list[str], tmp_path: Path
+) -> None:
+    """Both barriers behind it are skipped; one that all skip together is none."""
+    path = tmp_path / "k.tk"
+    path.write_text(changed(SKIPS, ("n.index * 128 + thread]) < 0", f"{index}]) < 0")))
+    said = CliRunner().invoke(command, [str(path), "--format", "json"])
+    found = [d for d in json.loads(said.output)["diagnostics"] if d["severity"] == "error"]
+    assert [d["code"] for d in found] == codes
 
 
 def test_CVG_5_lanes_that_skip_a_barrier_are_found_by_the_emulator() -> None:

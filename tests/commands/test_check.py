@@ -67,6 +67,45 @@ def test_each_piece_of_a_file_is_checked_by_itself(
     assert guarded(main, ("check", str(path), "--split-input-file", "--fix")) == 2
 
 
+def test_what_follows_the_last_line_between_pieces_may_be_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = (EXAMPLES[0].parent / "tma_copy.tk").read_text(encoding="utf-8")
+    path = tmp_path / "k.tk"
+    for end in ("\n", "\r\n"):
+        path.write_bytes(f"{copy}# -----\n{copy}# -----".replace("\n", end).encode())
+        assert guarded(main, ("check", str(path), "--split-input-file")) == 0
+        assert capsys.readouterr().out.count("shared memory") == 2
+        path.write_bytes(f"{copy}# -----\n\n".replace("\n", end).encode())
+        words = ("check", str(path), "--split-input-file", "--verify-diagnostics")
+        assert guarded(main, words) == 0
+
+
+@pytest.mark.parametrize(
+    ("passes", "said"),
+    [
+        ("set-target{arch=sm_90a}", "PTX needs what split-over-cluster and"),
+        ("set-target{arch=sm_90a},place-tiles", "place-tiles needs what split-over-cluster,"),
+        ("set-target{arch=sm_90a},select-swizzle,lower-pipes,place-tiles", "needs what"),
+    ],
+)
+def test_a_given_pipeline_without_what_its_passes_need_is_no_bug_of_ours(
+    passes: str,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    axpy = (EXAMPLES[0].parent / "axpy.tk").read_text(encoding="utf-8")
+    (tmp_path / "k.tk").write_text(axpy, encoding="utf-8")
+    assert guarded(main, ("compile", "k.tk", "-p", passes)) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "[TK119]\nhelp: `tkc compile --print-pipeline`" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["k.tk"]
+
+
 THIRDS = [
     pytest.param(
         name, target, EXAMPLES[part::3], marks=[pytest.mark.soak] if part != turn % 3 else []

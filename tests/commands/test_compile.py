@@ -252,6 +252,26 @@ def test_a_file_name_that_is_no_text_is_no_crash(
     assert "\\xffk.tk:1:1: error" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-o", "k.ptx", "--contract", "k.ptx"), "name one file"),
+        (("-o", "k.ptx", "--contract", "../{here}/k.ptx"), "name one file"),
+        (("-o", "k.mlir", "--contract", "c.json"), "IR has no launch contract"),
+        (("-o", "k.json", "--contract", "c.json"), "k.json is the contract"),
+        (("--target=",), "--target is given without a value"),
+        (("-o", ""), "-o is given without a value"),
+        (("--dump=",), "--dump is given without a value"),
+    ],
+)
+def test_what_would_be_lost_or_says_nothing_is_wrong_usage(
+    words: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tkc("compile", "k.tk", *(w.format(here=tmp_path.name) for w in words)) == 2
+    assert said in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["k.tk"]
+
+
 def test_a_pass_that_others_need_cannot_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert tkc("compile", "k.tk", "--no-place-tiles") == 2
     said = capsys.readouterr().err

@@ -44,8 +44,8 @@ CASES = [
         "tile[f32, BM, BN]",
         "tile[bf16, BM, BN]",
         "TK105",
-        "tile[bf16, BM, BN]",
-        "f16 of f16 and 8-bit floats, or i32 of s8 and u8, not bf16",
+        "d = 0",
+        "f16 of f16 and 8-bit floats, or i32 of s8 and u8, not bf16: `d` is a first operand of products",
     ),
     ("shared b: tile[bf16", "shared b: tile[f16", "TK105", "B[n, k]", "is f16 and"),
     # kinds
@@ -98,6 +98,13 @@ CASES = [
     ("for k in blocks(K, BK):", "for k in blocks(K):", "TK116", "blocks(K)", "not 1 value"),
     ("for m, n in work:", "for m in work:", "TK116", "m", "1 variable for 2 axes"),
     ("work: m, n in", "work: m in", "TK116", "work", "names 1 axis of 2"),
+    (
+        "for m, n in work:",
+        "for m, n in tiles(blocks(M, BM), blocks(N, BN)):",
+        "TK106",
+        "tiles(blocks(M, BM), blocks(N, BN))",
+        "is of a schedule, which has a name that roles share",
+    ),
     ("read(d)", "read(d, d)", "TK116", "read(d, d)", "takes 1 value, not 2"),
     # accumulators
     ("d = 0\n", "\n", "TK114", "d += a @ b.T", "without `d = 0` before it"),
@@ -165,6 +172,11 @@ def test_notes_show_the_other_place() -> None:
     note = said.diagnostic.notes[0]
     assert note.location is not None
     assert (note.message, note.location.line) == ("`a` is first defined here", 9)
+
+
+def test_what_cannot_be_an_accumulator_may_have_been_meant_for_an_operand() -> None:
+    said = only(mistakes(changed(GEMM, ("accum  d: tile[f32", "accum  d: tile[e4m3"))))
+    assert "registers write a `shared` tile" in said.diagnostic.notes[0].message
 
 
 LATER = [

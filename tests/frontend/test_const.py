@@ -54,3 +54,12 @@ def test_a_number_that_was_read_once_may_be_used_twice() -> None:
         ),
     )
     assert mistakes(text) == []
+
+
+def test_a_tensor_that_lacks_const_is_told_once_with_its_mend() -> None:
+    """However many roles and pipes decide by its elements."""
+    text = changed(GROUPED, ("rows: const global", "rows: global"))
+    said = [s.diagnostic for s in mistakes(text) if s.code == "TK109"]
+    (told,) = said
+    assert told.help == "`rows: const global[...]`, where nothing writes it while the kernel runs"
+    assert [n.message for n in told.notes] == ["rows may change"]

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Block, Dialect, Region
+from xdsl.ir import Block, Dialect, ErasedSSAValue, Region
 from xdsl.ir import Operation as IrOperation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -34,7 +34,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.syntax import Operation, construct, segments
@@ -254,3 +254,57 @@ def test_kinds_are_told_by_inheritance() -> None:
     assert isinstance(op, Operation)
     assert not isinstance(op, Sink)
     assert not isinstance(3, Operation)
+
+
+@irdl_op_definition
+class Ended(Operation):
+    """A region whose blocks end with a terminator; nothing in it is one."""
+
+    name = "t.ended"
+    body = region_def()
+
+
+def _erased(module: ModuleOp) -> None:
+    source = next(op for op in module.walk() if isinstance(op, Source))
+    source.out[0].replace_all_uses_with(ErasedSSAValue(i32, source.out[0]))
+
+
+def _misplaced(module: ModuleOp) -> None:
+    sink = next(op for op in module.walk() if isinstance(op, Sink))
+    sink.parent = Block()
+
+
+def _unread(module: ModuleOp) -> None:
+    sink = next(op for op in module.walk() if isinstance(op, Nothing))
+    sink.properties["what"] = StringAttr("?")
+
+
+INNER = "%a = t.source : () -> (i32)\nt.nest () do {\n  t.nothing\n  t.nest () do {\n    t.sink %a : (i32)\n    t.nothing\n  }\n  t.nothing\n}"
+BROKEN: dict[str, tuple[str, Any]] = {
+    "an erased operand": (INNER, _erased),
+    "an operation of another block": (INNER, _misplaced),
+    "an unknown property": (INNER, _unread),
+    "no terminator": ("t.nest () do {\n  t.ended do {\n    t.nothing\n  }\n}", None),
+    "an empty block": ("t.nest () do {\n  t.ended do {\n  }\n}", None),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_does_not_verify_is_refused_in_xdsls_words(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, spoil = BROKEN[name]
+    context = Context()
+    context.load_dialect(Builtin)
+    context.load_dialect(Dialect("t", [Source, Nothing, Sink, Nest, Ended], []))
+    module = Parser(context, text).parse_module()
+    if spoil is not None:
+        module.verify()
+        spoil(module)
+    with pytest.raises((VerifyException, ValueError)) as ours:
+        module.verify()
+    monkeypatch.setattr(Operation, "verify", IrOperation.verify)
+    with pytest.raises((VerifyException, ValueError)) as theirs:
+        module.verify()
+    assert (type(ours.value), str(ours.value)) == (type(theirs.value), str(theirs.value))
+    assert str(ours.value)

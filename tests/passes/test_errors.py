@@ -169,6 +169,14 @@ def test_more_threads_than_a_cta_has() -> None:
     assert "take 1248 threads; a CTA has at most 1024" in found.message
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_warps_beyond_all_bounds_are_refused_before_anything_is_made_of_them(target: str) -> None:
+    text = with_role("load", "warps 2147483647")
+    found = refused(text, target)
+    assert found.code == "TK208"
+    assert [n.message for n in found.notes if "2147483647" in n.message]
+
+
 def test_an_accumulator_in_registers_has_one_reader() -> None:
     store = SOURCE[SOURCE.index("    role store:") :]
     text = SOURCE.replace("math -> store", "math -> store, more")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from programs import changed
 
 import tkc
 from tkc.analysis.happens_before import check
@@ -295,3 +296,71 @@ def test_a_vector_of_columns_that_is_used_after_its_place_is_written_is_refused(
     with pytest.raises(tkc.TkcError, match="before the write") as error:
         tkc.compile(text.replace("AFTER", "V[m] <- x * 2"), target="sm_100a")
     assert "the place is written here" in str(error.value)
+
+
+CLEARED = """
+kernel clear(W: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m in tiles(blocks(M, 128))
+    shared x: tile[f32, 128, 32] * 3
+    shared f: vector[f32, 128] * 3
+    pipe loaded(x): io -> out
+    pipe back(f): out -> io
+    role io, warps 4:
+        for m in work:
+            for n in blocks(N, 32):
+                put loaded: x <- W[m, n]
+                get back: W[m, n] <- full(0)
+    role out, warps 4:
+        for m in work:
+            for n in blocks(N, 32):
+                get loaded, put back:
+                    Y[m, n] <- read(x) * 2
+                    f <- row_max(read(x))
+"""
+"""What is loaded is cleared, as soon as who gets it says that it is there."""
+
+UNHEARD = {
+    "behind": ("                get back: W", "                W"),
+    "in the put": ("x <- W[m, n]\n                get back: ", "x <- W[m, n]; "),
+    "in a loop behind": (
+        "                get back: W[m, n]",
+        "            for n in blocks(N, 32): W[m, n]",
+    ),
+}
+
+
+def test_a_place_is_written_when_the_load_of_it_is_known_to_be_over(seed: int) -> None:
+    kernel = tkc.compile(CLEARED, target="sm_90a")
+    w = np.random.default_rng(seed).uniform(-1, 1, (200, 100)).astype(np.float32)
+    before, y = w.copy(), np.full((200, 100), np.nan, np.float32)
+    report = kernel.emulate(w, y, schedule="random", seed=seed, sm_count=2)
+    assert not report.findings, report.findings[0]
+    assert np.array_equal(y, 2 * before)
+    assert not w.any()
+    assert check(kernel.module(after="eliminate-fences")) == []
+
+
+@pytest.mark.parametrize("which", UNHEARD)
+def test_a_place_is_not_written_while_its_load_may_be_under_way(which: str) -> None:
+    text = changed(CLEARED, UNHEARD[which], ("    pipe back(f): out -> io\n", ""))
+    text = changed(
+        text,
+        ("get loaded, put back", "get loaded"),
+        ("                    f <- row_max(read(x))\n", ""),
+    )
+    with pytest.raises(tkc.TkcError) as caught:
+        tkc.compile(text, target="sm_90a")
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.notes[0].message) == ("TK110", "the place is loaded here")
+    assert "put an item to this one that is got before" in found.message
+
+
+def test_places_that_data_tells_are_left_to_the_check() -> None:
+    """They may never be the same."""
+    text = changed(
+        CLEARED, UNHEARD["behind"], ("    pipe back(f): out -> io\n", ""), ("get loaded, put back", "get loaded"),
+        ("                    f <- row_max(read(x))\n", ""), ("W: global[f32, M, N]", "W: global[f32, P, M, N], of: const global[i32, P]"),
+        ("x <- W[m, n]", "x <- W[read(of[0]), m, n]"), ("W[m, n] <- full", "W[read(of[1]), m, n] <- full"),
+    )  # fmt: skip
+    assert tkc.compile(text, target="sm_90a").ptx

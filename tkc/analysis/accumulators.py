@@ -11,7 +11,7 @@ from tkc.analysis.tensor_memory import columns_given, columns_of, depths_beside_
 from tkc.diagnostics import Diagnostic, Note, Severity, TargetError, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES, SCALES
 from tkc.ir.isa.layouts import SCALE_ATOMS
-from tkc.ir.isa.targets import TARGETS, Target
+from tkc.ir.isa.targets import TARGETS, Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
@@ -38,6 +38,7 @@ def accumulator_buffers(
     types = [_buffer(accum, home) for accum in accums]
     held: dict[AccumOp | SharedOp, BufferType] = {}
     if home is Home.REGISTER:
+        _check_operands(accums, target)
         _check_products(kernel, target)
         for accum in accums:
             if is_explicit(accum.tile):
@@ -117,6 +118,19 @@ def _check_products(kernel: KernelOp, target: Target) -> None:
                 "TK202",
                 f"products of block-scaled tiles need tcgen05; {target.name} has none",
                 location_of(op),
+            )
+
+
+def _check_operands(accums: list[AccumOp], target: Target) -> None:
+    for accum in accums:
+        type = accum.tile.type
+        if isinstance(type, AccumType) and type.is_operand:
+            raise TargetError.at(
+                "TK202",
+                f"{accum.sym_name.data} is an operand of products in tensor memory, which needs {Feature.TCGEN05}; "
+                f"{target.name} has none: registers write it to a `shared` tile there, which products read",
+                location_of(accum),
+                fix=targets_with({Feature.TCGEN05}),
             )
 
 

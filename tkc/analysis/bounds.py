@@ -25,6 +25,7 @@ from tkc.ir.isa.memory import Space
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import RestartOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
+from tkc.ir.stage.tensor_operands import TensorMmaOp
 from tkc.ir.stage.types import BufferType
 
 
@@ -144,7 +145,7 @@ def check_cleared(program: Program) -> Iterator[Finding]:
 
 def _keeps_at_first(op: Operation | None) -> bool:
     """Whether a product keeps the sum where the counter of its loop is the first, and stands under no condition."""
-    if not isinstance(op, s.MmaOp):
+    if not isinstance(op, s.MmaOp | TensorMmaOp):
         return False
     if _only_opened(op.source, set()):
         return True
@@ -169,7 +170,7 @@ def _only_opened(value: SSAValue, seen: set[SSAValue]) -> bool:
     match owner:
         case s.OpenOp():
             return True
-        case s.MmaOp() | s.MmaWaitOp():
+        case s.MmaOp() | s.MmaWaitOp() | TensorMmaOp():
             return _only_opened(owner.source, seen)
         case RestartOp():
             return bool(_number(owner.keep)) and _only_opened(owner.source, seen)

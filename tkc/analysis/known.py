@@ -44,7 +44,7 @@ MISSING, WIDE_MISSING = (2, 3), 3
 """Where an acquire fence is missing; the second has to reach other CTAs."""
 PENDING = frozenset({"tx", "tracked", "group", "ld", "st", ACQUIRED})
 
-TENSOR_WORK = {"mma": "mma", "scaled_mma": "mma", "copy_scales": "cp"}
+TENSOR_WORK = {"mma": "mma", "scaled_mma": "mma", "tensor_mma": "mma", "copy_scales": "cp"}
 """Operations by their names in the table of pairs that the tensor core keeps in order."""
 
 PIPED = {"": "pipelined", "A9": "pipelined-scales", "A14": "pipelined-a"}

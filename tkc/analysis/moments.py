@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tkc.analysis.happens_before.automaton import PENDING, Source, State, both
 from tkc.analysis.happens_before.clocks import Position, bound
 from tkc.analysis.happens_before.events import Access, Threads, Turns, Wait, Who
-from tkc.analysis.happens_before.graph import Graph, Node
+from tkc.analysis.happens_before.graph import Graph, Node, Site
+from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PRACTICE
@@ -70,10 +71,9 @@ def _by_warps(node: Node) -> Who:
 
 def known_at(reach: Reach, node: Node) -> Iterator[tuple[State, Position]]:
     """What is known at a node, and from when on."""
-    for kept in reach.labels.get(node, {}).values():
-        for label in kept:
-            if label.state.name not in PENDING:  # products behind the moment are still under way
-                yield label.state, label.position
+    for label in reach.at(node):
+        if label.state.name not in PENDING:  # products behind the moment are still under way
+            yield label.state, label.position
 
 
 def deadlocks(graph: Graph) -> list[Finding]:
@@ -84,21 +84,10 @@ def deadlocks(graph: Graph) -> list[Finding]:
         for wait in ring.waits:
             if wait.node in seen or graph.symmetry.mirrors(wait.node.role):
                 continue
-            reach = graph.moments[wait.node] = Reach(
-                graph,
-                _moment(wait.node, True),
-                wait.node,
-                any_site=True,
-                moment=True,
-                most=graph.back,
-                turns=wait.node.turns,
-            ).run()
-            labels = [
-                x for kept in reach.labels.get(wait.node, {}).values() for x in kept
-                if bound(x.position, wait.clock, wait.clock in wait.node.path) <= 0
-                and both(x.state.who, wait.node.threads) is not None  # a warp does not wait for another's wait
-            ]  # fmt: skip
-            if not labels:
+            if not list(_behind_itself(graph, wait, False)):
+                continue
+            labels = list(_behind_itself(graph, wait, True))
+            if not labels:  # it stops more often, and may find less
                 continue
             nodes = [
                 n
@@ -123,6 +112,22 @@ def deadlocks(graph: Graph) -> list[Finding]:
                 )
             )
     return found
+
+
+def _behind_itself(graph: Graph, wait: Site, chains: bool) -> Iterator[Label]:
+    """What says that a wait comes after itself; with or without the `chains` to show it by."""
+    source = _moment(wait.node, True)
+    reach = Reach(
+        graph, source, wait.node, any_site=True, moment=True, most=graph.back, turns=wait.node.turns,
+        chains=chains,
+    )  # fmt: skip
+    if not chains:
+        graph.moments[wait.node] = reach
+    for label in reach.run().at(wait.node):
+        late = bound(label.position, wait.clock, wait.clock in wait.node.path) > 0
+        # a warp does not wait for another's wait
+        if not late and both(label.state.who, wait.node.threads) is not None:
+            yield label
 
 
 def finding_at(code: str, node: Node, message: str) -> Finding:

@@ -395,7 +395,9 @@ class RingProtocol:
 
     def _in_time(self, site: Site) -> bool:
         depth, own = self.ring.barrier.depth, site.node.role
-        waits = sorted(self.ring.waits, key=lambda w: w.node.role is not own)  # its own tell at once
+        waits = sorted(
+            self.ring.waits, key=lambda w: w.node.role is not own
+        )  # its own tell at once
         return all(
             any(self._follows(site, w, i - depth, depth) for w in waits)
             or self._completed(site, i - depth, depth)

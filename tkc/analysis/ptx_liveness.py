@@ -78,8 +78,11 @@ class Liveness:
             self._now += 1
             self._place[op] = self._now
             if self._loops:
-                for value in op.operands:
-                    self._note_free(root(value))
+                for value in op._operands:  # pyright: ignore[reportPrivateUsage]
+                    if type(value.owner) is SliceOp:
+                        value = root(value)
+                    if born.get(value, 0) < self._loops[-1][0]:
+                        self._note_free(value)
             for result in op.results:
                 born[result] = self._now
             if op.regions:
@@ -146,18 +149,18 @@ class Liveness:
         if isinstance(
             op, JoinOp
         ):  # moves, one after the other: no source may be where an earlier one goes
-            for operand in op.operands:
+            for operand in op._operands:  # pyright: ignore[reportPrivateUsage]
                 self._use(operand, now + 1)
             return
         if not (mapped and isinstance(op, Instruction) and op.SHAPE.maps):
-            for operand in op.operands:
+            for operand in op._operands:  # pyright: ignore[reportPrivateUsage]
                 self._use(operand, now)
             return
         # Several lines: a register that is not read at the place where it is written must outlive them all. Those come
         # first, since the latest use of a value is the one that counts.
         late: list[SSAValue] = []
         aligned: list[SSAValue] = []
-        for operand in op.operands:
+        for operand in op._operands:  # pyright: ignore[reportPrivateUsage]
             same = type_of(operand).count == mapped and type(operand.owner) is not SliceOp
             (aligned if same else late).append(operand)
         for operand in late:
@@ -198,7 +201,7 @@ class Liveness:
                 for argument in test.args:
                     self._use(argument, 2 * decided)
                 self._region(test, 2 * start + 1)
-        for operand in op.operands:
+        for operand in op._operands:  # pyright: ignore[reportPrivateUsage]
             if not (isinstance(op, ForOp) and operand in (op.upper, op.step)):
                 self._use(operand, 2 * start)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -14,6 +15,7 @@ from tkc.ir.stage.types import FragmentLayout, Home
 from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.ir.tile.vectors import ReduceOp, TotalOp
 
@@ -135,9 +137,10 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
         match op:
             case CopyScalesOp():
                 leads = leads or (op.pair is not None and not _by_hand(op))
-            case MmaOp() | ScaledMmaOp():
+            case MmaOp() | ScaledMmaOp() | TensorMmaOp():
                 products = True
-                leads = leads or (op.pair is not None and not _by_hand(op))
+                paired = not isinstance(op, TensorMmaOp) and op.pair is not None
+                leads = leads or (paired and not _by_hand(op))
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case ReadOp() | ReadColumnsOp():
@@ -174,6 +177,22 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     if leads:
         _check_leader(role)
     return RolePlan(warps, groups, registers_tiles, products, accumulator, leads)
+
+
+def too_many_threads(
+    name: str, kernel: Operation, warps: Mapping[Any, int], target: Target
+) -> TkcError:
+    """TK208: a kernel and the warps of its roles, at either level."""
+    notes = [
+        Note(f"role {r.sym_name.data} takes {n} warp{'s' * (n != 1)}", location_of(r))
+        for r, n in warps.items()
+    ]
+    return TkcError.at(
+        "TK208",
+        f"the roles of kernel {name} take {32 * sum(warps.values())} threads; a CTA has at most {target.max_threads}",
+        location_of(kernel),
+        *notes,
+    )
 
 
 def _by_hand(op: MmaOp | ScaledMmaOp | CopyScalesOp) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tkc.ir.isa.layouts import scale_column
 from tkc.ir.isa.targets import Target
 from tkc.ir.stage.types import BufferType
+from tkc.ir.tile.types import OPERAND
 
 SHARED_COLUMNS = 512
 """The largest allocation that is not exclusive (PTX 9.7.18.7: a power of two from 32 to 512 columns)."""
@@ -24,12 +25,13 @@ def row_blocks(type: BufferType) -> int:
 
 
 def columns_of(type: BufferType) -> int:
-    """32-bit columns of one slot, each of which holds one value, narrow ones too; row blocks lie one after another, and
-    scales as `isa.layouts.scale_column` says."""
+    """32-bit columns of one slot, each of which holds one value, narrow ones too, but two of an operand; row blocks lie
+    one after another, and scales as `isa.layouts.scale_column` says."""
     if type.holds_scales:
         rows, scales = type.shape
         return scale_column(0, scales, rows)
-    return row_blocks(type) * type.shape[1]
+    columns = type.shape[1] // 2 if type.dtype.data == OPERAND else type.shape[1]
+    return row_blocks(type) * columns
 
 
 def columns_given(target: Target) -> int:

@@ -308,6 +308,8 @@ def _check_layout(
         if array == whole["name"]
     }
     before = len(found.diagnostics)
+    rows = bool(view.shape) and layout != "none"
+    turned = rows and view.shape[major] > 1 and view.strides[major] != size
     for axis, (count, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
         if count == 1 or layout == "none":
             continue
@@ -324,7 +326,7 @@ def _check_layout(
                 f"{name}: axis {axis} must be contiguous, a stride of {size} bytes; found {seen}",
                 help=f"pass {name}.contiguous(), or a view whose axis {axis} is the contiguous one",
             )
-        elif axis in copied and stride % step:
+        elif axis in copied and stride % step and not turned:
             wide = -(-stride // step) * step
             found.error(
                 "TK405",

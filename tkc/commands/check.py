@@ -172,11 +172,9 @@ class Order(Watcher):
 
 
 def _said_again(told: Diagnostic, later: Iterable[Diagnostic]) -> bool:
-    """Whether a pass refuses what threads do together where only some come, in the words of the program."""
-    place = told.location
-    return told.code == "TK316" and any(
-        d.code == "TK121" and d.location and place and d.location.line == place.line for d in later
-    )
+    """Whether a pass refuses what threads do together where only some come, in the words of the program: it stops at
+    the first, and others stand under the same condition, or are told once that is mended."""
+    return told.code == "TK316" and any(d.code == "TK121" for d in later)
 
 
 def check_pieces(job: Job, reporter: Reporter, model: str) -> None:

@@ -76,6 +76,8 @@ def command(
     if source == STDIN and output is None:
         output = STDOUT
     kind = _kind(output, emit)
+    if contract is not None:
+        _check_contract(contract, kind, output or f"{Path(source).stem}.{kind}")
     if print_pipeline:
         with reporter.failing():
             _print_pipeline(options)
@@ -115,6 +117,17 @@ def _kind(output: str | None, emit: str | None) -> str:
     )
 
 
+def _check_contract(contract: str, kind: str, place: str) -> None:
+    """The contract has a file of its own, and IR has none."""
+    if kind in ("mlir", "json"):
+        why = "IR has no launch contract" if kind == "mlir" else f"{place} is the contract"
+        raise click.UsageError(f"--contract goes with PTX or a cubin: {why}")
+    taken = Path(place).is_file() or not Path(place).exists()
+    if taken and place != STDOUT and os.path.realpath(contract) == os.path.realpath(place):
+        told = f"--contract {contract} and -o name one file"
+        raise click.UsageError(f"{told}, and what is written there first would be lost")
+
+
 def _print_pipeline(options: dict[str, Any]) -> None:
     from tkc.driver import passes_of, pipeline_text
     from tkc.job import DEFAULT_TARGET, FENCES, Job
@@ -122,7 +135,7 @@ def _print_pipeline(options: dict[str, Any]) -> None:
     job = Job(
         "",
         "",
-        options["target"] or DEFAULT_TARGET,
+        DEFAULT_TARGET if options["target"] is None else options["target"],
         fences=options["fences"] or FENCES[0],
         model=options["model"],
         passes=options["passes"],

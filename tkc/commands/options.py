@@ -34,11 +34,13 @@ DEFAULT_RTOL = 3e-3
 
 
 def once(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
-    """The value of an option that may be given once, declared with `multiple=True`."""
+    """The value of an option that may be given once, and not empty, declared with `multiple=True`."""
     if len(values) > 1:
         raise click.UsageError(
             f"{param.opts[0]} is given twice, as {values[0]} and as {values[1]}", ctx
         )
+    if values and values[0] == "" and param.name != "passes":  # a pipeline may be empty
+        raise click.UsageError(f"{param.opts[0]} is given without a value", ctx)
     return values[0] if values else None
 
 
@@ -50,6 +52,12 @@ def _needed(ctx: click.Context, param: click.Parameter, given: bool) -> None:
         raise click.UsageError(f"{told}; those that can are {', '.join(OPTIONAL)}", ctx)
 
 
+def _tolerance(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    if 0 <= value < float("inf"):
+        return value
+    raise click.BadParameter(f"{value}: expected a number that is not below 0", ctx, param)
+
+
 def data_options(command: F) -> F:
     """The options of a command that runs a kernel: what is saved, what is compared, and how closely."""
     for option in (
@@ -57,6 +65,7 @@ def data_options(command: F) -> F:
             "--rtol",
             type=float,
             default=DEFAULT_RTOL,
+            callback=_tolerance,
             show_default=True,
             help="Largest relative error (Frobenius).",
         ),
@@ -324,13 +333,13 @@ def session(
 ) -> Session:
     """Reads the source and makes the session; raises TkcError for a source or a target that is not there."""
     chosen = parse_params(params)
-    _check_target(target or DEFAULT_TARGET)
+    _check_target(DEFAULT_TARGET if target is None else target)
     file, text = read(source)
     reporter.sources[file] = text
     job = Job(
         text,
         file,
-        target or DEFAULT_TARGET,
+        DEFAULT_TARGET if target is None else target,
         kernel,
         chosen,
         fences or FENCES[0],

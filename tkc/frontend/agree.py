@@ -25,11 +25,12 @@ _ITEM = "item"
 
 
 class _Impure(Exception):
-    """An expression that another role cannot evaluate; its place."""
+    """An expression that another role cannot evaluate; its place, and the tensor that it is an element of."""
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, tensor: str = "") -> None:
         super().__init__()
         self.span = span
+        self.tensor = tensor
 
 
 Known = dict[str, Any]
@@ -129,7 +130,7 @@ class _Trips:
             return []
         for form, span in made:
             if isinstance(form, _Impure):
-                self._report(span, "in a loop that is left under a condition that")
+                self._report(form, "in a loop that is left under a condition that", span)
                 return []
         at = made[0][1] if made else s.span
         return [Trip(("running", *(form for form, _ in made)), inner, at)]
@@ -147,7 +148,7 @@ class _Trips:
             self.whiles -= 1
             _forget(known, s.body)
             if self._body(s.body, outer, dict(known)):
-                self._report(impure.span, "in a loop whose condition")
+                self._report(impure, "in a loop whose condition")
             return []
         self.whiles -= 1
         order: list[str] = []
@@ -157,7 +158,9 @@ class _Trips:
                 key.append("stop")
                 continue
             if after.get(name) is None and inner:
-                self._report(s.condition.span, f"in a loop whose turns depend on `{name}`, which")
+                self._report(
+                    _Impure(s.condition.span), f"in a loop whose turns depend on `{name}`, which"
+                )
                 return []
             key.append((known[name], _numbered(after[name], self.whiles, order)))
         inner = tuple(_renamed(t, self.whiles, order) for t in inner)
@@ -208,7 +211,7 @@ class _Trips:
         try:
             key = (word, *(self.form(v, outer, known) for v in values))
         except _Impure as impure:
-            self._report(impure.span, "under a condition or bound that")
+            self._report(impure, "under a condition or bound that")
             return []
         return [Trip(key, inner, span)]
 
@@ -218,14 +221,25 @@ class _Trips:
         told = f"a put or get of pipe {self.pipe} inside a get of pipe {s.pipes[0].name}, which goes by turns"
         self.scope.later(told, span, before)
 
-    def _report(self, span: Span, told: str) -> None:
+    def _report(self, impure: _Impure, told: str, span: Span | None = None) -> None:
+        """A tensor that is not `const` is one mistake, in however many roles."""
         self.failed = True
+        tensor = impure.tensor
+        if tensor in self.scope.variable:
+            return
+        notes, help = [], None
+        if tensor:
+            self.scope.variable.add(tensor)
+            notes = [self.scope.note(f"{tensor} may change", self.scope.names[tensor].span)]
+            help = f"`{tensor}: const global[...]`, where nothing writes it while the kernel runs"
         self.scope.error(
             "TK109",
             f"role {self.role.name} {self.direction}s pipe {self.pipe} {told} the other roles cannot know: "
             "it is made of sizes, arguments, loop variables and elements of `const` tensors alone; what a role "
             "computes travels through a pipe",
-            span,
+            span or impure.span,
+            *notes,
+            help=help,
         )
 
     def _maybe(self, value: P.Value, outer: tuple[str, ...], known: Known) -> Any:
@@ -257,6 +271,8 @@ class _Trips:
             case X.Choose():
                 ways = (x.condition, x.then, x.otherwise)
                 return ("choose", *(self.form(o, outer, known) for o in ways))
+            case X.Element(of=P.Slice() as of):
+                raise _Impure(x.span, of.tensor)
             case _:
                 raise _Impure(x.span)
 

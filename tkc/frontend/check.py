@@ -335,7 +335,7 @@ class _Role:
         scope.lenient -= wrong
         quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
-            cleared_here = tile.accumulator and tile.scale is None
+            cleared_here = tile.accumulator and tile.scale is None and not tile.operand
             written_here = scope.cleared if cleared_here else scope.written
             if owned.direction == "put" and len(owned.pipe.producers) > 1:
                 if name in written_here:
@@ -469,7 +469,7 @@ class _Role:
         return pipe
 
     def _unwritten(self, tile: Tile, owned: Owned) -> None:
-        cleared = tile.accumulator and tile.scale is None
+        cleared = tile.accumulator and tile.scale is None and not tile.operand
         how = f"`{tile.name} = 0`" if cleared else f"`{tile.name} <- ...`"
         if self.scope.several(tile.name):
             how += f", or `keep {tile.name}`, which leaves it as it is,"

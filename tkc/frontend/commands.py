@@ -13,12 +13,11 @@ import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend import elements, places, scaling
 from tkc.frontend.describe import describe
-from tkc.frontend.products import apart
+from tkc.frontend.products import fits
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Int, Scope, listed
 from tkc.frontend.values import Values
 from tkc.frontend.writes import HINTS
-from tkc.ir.target import mix
 
 BARRIERS = 16
 """Named barriers of a CTA (PTX 9.7.15.1)."""
@@ -390,7 +389,7 @@ class Commands:
         if not isinstance(value, S.Binary) or value.operator != "@":
             self._fail("TK106", "`mma` adds a product `a[slot] @ b[slot].T`", s.subject.span)
         d = self._ring(s.subject.place)
-        if not d.tile.accumulator:
+        if not d.tile.accumulator or d.tile.operand:
             self._fail("TK106", f"`mma` adds to an accumulator, not to {describe(d)}", d.span)
         if scaling.holds_scales(d.tile):
             told = f"`{d.tile.name}` holds block scales: `copy {d.tile.name}[slot] <- a[slot].scales` writes it"
@@ -408,7 +407,7 @@ class Commands:
         pair = self._paired(s, options, "product")
         if isinstance(a, X.Open) or isinstance(b, X.Open):
             return self._of_open(s, d, (a, b), keep, pair)
-        self._fits(s, d.tile, a, b, 2 if pair else 1)
+        fits(self.values, d.tile, (a, b), 2 if pair else 1, s)
         scaling.multiply_pair(self.scope, (a.tile, b.tile), pair, value.span)
         scales = None if of_a is None or of_b is None else (of_a, of_b)
         return X.Product(d, a, b, keep, pair, s.span, scales)
@@ -420,7 +419,7 @@ class Commands:
         if pair:
             told = "the product of a pair takes slots that the program numbers: a pipe's are released in one CTA alone"
             self._fail("TK110", f"not supported yet: {told}", s.span)
-        self._fits(s, d.tile, *of, 1)
+        fits(self.values, d.tile, of, 1, s)
         a, b = (x.tile.name if isinstance(x, X.Open) else x for x in of)
         turned = [x.transposed for x in of]
         return P.Multiply("", a, turned[0], b, turned[1], False, s.span, None, (d, keep))
@@ -428,7 +427,9 @@ class Commands:
     def _opened(self, x: Any, span: S.Span) -> X.Open | None:
         """A tile of a pipe that is open here, or its transpose."""
         tile, transposed = (x.tile, True) if isinstance(x, P.Transposed) else (x, False)
-        if not isinstance(tile, Tile) or tile.name not in self.scope.owned or tile.accumulator:
+        if not isinstance(tile, Tile) or tile.name not in self.scope.owned:
+            return None
+        if tile.accumulator and not tile.operand:
             return None
         if self.scope.owned[tile.name].direction == "put":
             self.values.later(f"a product of `{tile.name}` inside the put that writes it", span)
@@ -443,11 +444,15 @@ class Commands:
         if opened is not None and opened.tile.scale is None:
             return opened, None
         if not isinstance(given, P.Scaled):
-            place = self._place(e, "`@` takes")
+            place = self._ring(e)
+            if place.tile.accumulator and not place.tile.operand:
+                self._fail("TK106", f"`@` takes a shared tile, not {describe(place)}", e.span)
             if place.tile.scale is not None:
                 name = place.tile.name
-                told = f"`mma` takes {name} with its scales in tensor memory: `{name}[slot].scaled(sa[slot])`"
-                self._fail("TK106", told, e.span)
+                how = f"`{name}[slot].scaled(sa[slot])`"
+                self._fail(
+                    "TK106", f"`mma` takes {name} with its scales in tensor memory: {how}", e.span
+                )
             return place, None
         slot, scales = (self._slot(t, e.span) for t in (given.tile, given.scales))
         return slot._replace(transposed=transposed), scales
@@ -459,30 +464,6 @@ class Commands:
                 places.place(self.values, x, Int(0, span), span, span)
             self._fail("TK116", f"{x.name} has {x.depth} slots: `{x.name}[slot]` is one", span)
         return x
-
-    def _fits(
-        self, s: E.Command, d: Tile, a: X.Place | X.Open, b: X.Place | X.Open, ctas: int
-    ) -> None:
-        """Shapes and dtypes of a product; of a pair, each CTA holds half of b's columns."""
-        at = s.subject.value.span  # type: ignore[union-attr]
-        (rows, inner), (depth, columns) = (
-            t.tile.shape[::-1] if t.transposed else t.tile.shape for t in (a, b)
-        )
-        notes = [
-            self.scope.note(f"{t.name} is {t.dtype} {list(t.shape)}", t.span)
-            for t in (a.tile, b.tile, d)
-        ]
-        if inner != depth:
-            told = f"`@` contracts the last axis of [{rows}, {inner}] with the first of [{depth}, {columns}]"
-            self._fail("TK104", f"{told}: {inner} is not {depth}", at, *notes[:2])
-        if (rows, columns * ctas) != d.shape:
-            told = (
-                f"`@` makes {[rows, columns * ctas]}, and accumulator {d.name} is {list(d.shape)}"
-            )
-            self._fail("TK104", told, s.span, *notes)
-        scaling.multiply(self.scope, [(t.tile, t.transposed) for t in (a, b)], at)
-        if not (a.tile.scale or mix(a.tile.dtype, b.tile.dtype)):
-            self._fail("TK105", apart(a.tile.dtype, b.tile.dtype), at, *notes[:2])
 
     def _registers(self, s: E.Command) -> Any:
         self._together(s)

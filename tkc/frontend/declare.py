@@ -19,7 +19,7 @@ from tkc.frontend.scope import FUNCTIONS, LATER, Failed, Int, Scope, Unknown, li
 from tkc.frontend.sizes import LIMIT, Size, show
 from tkc.frontend.syntax import Span, Word
 from tkc.frontend.values import Values
-from tkc.ir.tile.types import DTYPES
+from tkc.ir.tile.types import DTYPES, OPERAND
 
 ACCUMULATORS = ("f32", "f16", "i32")
 SCALARS = ("f32", "i32", "u32", "i64", "bf16", "f16")
@@ -357,15 +357,20 @@ class Declarations:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
         if accumulator and dtype not in ACCUMULATORS and s.within is not None:
             self._later(
-                f"a tile of {dtype} in tensor memory, for an operand of products: registers write it to a `shared` "
-                "tile, which products read",
+                f"a tile of {dtype} in the place of an accumulator, for an operand of products: one of {OPERAND} in a "
+                "place of its own is",
                 type_.span,
             )
-        if accumulator and dtype not in ACCUMULATORS:
+        if accumulator and dtype not in (*ACCUMULATORS, OPERAND):
             self._fail(
                 "TK105",
                 f"an accumulator is f32, f16 of f16 and 8-bit floats, or i32 of s8 and u8, not {dtype}",
                 type_.span,
+                self.scope.note(
+                    f"a tile of {dtype} in tensor memory, as an operand of products, is not supported yet: one of "
+                    f"{OPERAND} is; of others registers write a `shared` tile, which products read",
+                    type_.span,
+                ),
             )
         shape = tuple(self.values.number(axis, "an extent of a tile") for axis in axes)
         scale_rows = scaling.rows_of_scales(self.values, type_, scale, shape[0])

@@ -39,6 +39,8 @@ def describe(x: Any) -> str:
             return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
         case Tile() if x.accumulator and x.scale is not None:
             return f"the scales {x.name}"
+        case Tile() if x.operand:
+            return f"the operand {x.name} in tensor memory"
         case P.Scales():
             return f"the scales of {describe(x.tile)}"
         case P.Scaled():

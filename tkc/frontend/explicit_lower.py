@@ -44,7 +44,7 @@ from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as T
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
-from tkc.ir.tile.types import BlockType, RegsType
+from tkc.ir.tile.types import AccumType, BlockType, RegsType
 
 if TYPE_CHECKING:
     from tkc.frontend.lower import _Kernel as Kernel
@@ -332,6 +332,19 @@ def _grid(k: Kernel, x: X.Grid) -> None:
     k.emit(GridWaitOp if x.does == "wait" else GridLaunchOp, x.span, properties=properties)
 
 
+def product(
+    k: Kernel, span: Span, d: SSAValue, a: SSAValue, b: SSAValue, how: dict[str, Attribute]
+) -> None:
+    """A product of two shared tiles, or of one in tensor memory and a shared one."""
+    if not isinstance(a.type, AccumType):
+        k.emit(t.MmaOp, span, [d, a, b], properties=how)
+        return
+    from tkc.ir.tile.tensor_operands import TensorMmaOp  # few kernels have one
+
+    rest = {name: value for name, value in how.items() if name != "trans_a"}
+    k.emit(TensorMmaOp, span, [d, a, b], properties=rest)
+
+
 def _product(k: Kernel, x: X.Product) -> None:
     d = place(k, x.d)
     a, b = place(k, x.a), place(k, x.b)
@@ -348,7 +361,7 @@ def _product(k: Kernel, x: X.Product) -> None:
         "alone": UnitAttr(),
         **pair,
     }
-    k.emit(t.MmaOp, x.span, [d, a, b], properties=properties)
+    product(k, x.span, d, a, b, properties)
 
 
 def _multiply(k: Kernel, s: P.Multiply) -> None:
@@ -364,7 +377,7 @@ def _multiply(k: Kernel, s: P.Multiply) -> None:
         "trans_b": integer(int(s.transpose_b)),
         "alone": UnitAttr(),
     }
-    k.emit(t.MmaOp, s.span, [d, a, b], properties=properties)
+    product(k, s.span, d, a, b, properties)
 
 
 def _copy_scales(k: Kernel, x: X.CopyPlaces) -> None:

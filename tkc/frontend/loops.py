@@ -90,6 +90,12 @@ class Loops:
             self._later("a loop over listed values", first.span)
         if isinstance(first, S.Call) and isinstance(first.function, S.Name):
             name = first.function.text
+            if name in ("tiles", "chain") and name not in self.scope.names:
+                told = (
+                    f"`{name}(...)` is of a schedule, which has a name that roles share: `schedule work: … in "
+                    f"{name}(...)` in the kernel's body, and here `for … in work:`"
+                )
+                self._fail("TK106", told, first.span)
             if name not in self.scope.names:
                 return self._part(s, first) or self.declared.axis(first)
             if isinstance(self.scope.names[name].meaning, Unknown):

@@ -56,8 +56,6 @@ from tkc.ir.tile.types import (
     counts_of,
 )
 
-_SCALARS = TYPES
-
 
 def _explicit() -> Any:
     """The way of explicit code, loaded when a program has some."""
@@ -368,7 +366,11 @@ class _Kernel:
             names = (s.a, s.scales[0], s.b, s.scales[1])
             self.emit(ScaledMmaOp, s.span, [d, *(self.values[n] for n in names)])
             return
-        self.emit(T.MmaOp, s.span, [d, self.values[s.a], self.values[s.b]], properties=properties)
+        a, b = self.values[s.a], self.values[s.b]
+        if isinstance(a.type, AccumType):
+            _explicit().product(self, s.span, d, a, b, properties)
+            return
+        self.emit(T.MmaOp, s.span, [d, a, b], properties=properties)
 
     def loop(
         self,
@@ -561,13 +563,11 @@ class _Kernel:
                 return self.apply(kind, parts, type, span)
 
             return COMPOSED[kind](make, operands[0])
-        if isinstance(type, RegsType):
-            return self.value(T.MapOp, span, operands, type, {"kind": StringAttr(kind)})
-        if kind.startswith("to_") and (operands[0].type, type) != (i32, f32):
-            kind = CONVERT
-        of_numbers = kind == CONVERT or any(v.type in OF_NUMBERS for v in operands)
-        op = NumberOp if of_numbers else ArithOp
-        return self.value(op, span, operands, type, {"kind": StringAttr(kind)})
+        convert = kind.startswith("to_") and (operands[0].type, type) != (i32, f32)
+        numbers = convert or any(v.type in OF_NUMBERS for v in operands)
+        op = T.MapOp if isinstance(type, RegsType) else NumberOp if numbers else ArithOp
+        how = StringAttr(CONVERT if convert else kind)
+        return self.value(op, span, operands, type, {"kind": how})
 
 
 def _counts(size: Size) -> str | None:
@@ -585,7 +585,7 @@ def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
 def _argument(argument: P.Tensor | P.Given) -> Attribute:
     if isinstance(argument, P.Tensor):
         return TensorType.of(argument.dtype, argument.dims, _scale(argument), argument.listed)
-    return _SCALARS[argument.type.dtype]
+    return TYPES[argument.type.dtype]
 
 
 def _scale(x: P.Tensor | P.Slice) -> ScaleAttr | None:
@@ -597,4 +597,4 @@ def _block(axis: P.Axis) -> Attribute:
 
 
 def _type(type: P.Type) -> Attribute:
-    return RegsType.of(type.dtype, type.shape) if isinstance(type, P.Regs) else _SCALARS[type.dtype]
+    return RegsType.of(type.dtype, type.shape) if isinstance(type, P.Regs) else TYPES[type.dtype]

@@ -107,6 +107,31 @@ def place(
     return X.Place(ring, given, False, span)
 
 
+def not_summed(values: Values, tile: Tile, span: Span, sums: bool = False) -> bool:
+    """TK105, once for each tile, where what is declared an operand of products is used as if they summed in it; raises
+    Failed at its next uses. Whether it has not been so."""
+    if sums and tile.name not in values.scope.misused:
+        values.scope.misused.add(tile.name)
+        values.fail(
+            "TK105",
+            f"an accumulator is f32, f16 of f16 and 8-bit floats, or i32 of s8 and u8, not {tile.dtype}: "
+            f"`{tile.name}` is a first operand of products, which registers write: `{tile.name} <- bf16(x)`",
+            span,
+            values.scope.note(f"{tile.name} is declared here", tile.span),
+        )
+    if tile.name in values.scope.misused:
+        raise Failed
+    return True
+
+
+def readable(values: Values, tile: Tile, span: Span) -> None:
+    """TK110 where registers cannot take a tile."""
+    if tile.scale is not None:
+        values.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
+    if tile.operand and not_summed(values, tile, span):
+        values.later(f"reading {describe(tile)} back into registers: products read it", span)
+
+
 def inside(values: Values, tensor: P.Tensor, axis: int, x: Int) -> None:
     """An index that is known at compile time lies in its axis, as far as that is."""
     dim = tensor.dims[axis]
@@ -186,9 +211,7 @@ def read_columns(values: Values, place: Any, e: S.Call) -> X.ReadPlace:
     if not isinstance(place, X.Place):
         told = f"columns are read of a slot such as `d[i]`, not of {describe(place)}"
         values.fail("TK106", told, whole.span)
-    if place.tile.scale is not None:
-        told = f"reading {describe(place)}, which is block-scaled, into registers"
-        values.later(told, e.span)
+    readable(values, place.tile, e.span)
     count = values.number(many, "the number of columns")
     *rows, width = place.tile.shape
     column = values.evaluate(first)

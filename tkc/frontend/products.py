@@ -1,9 +1,10 @@
-"""`a @ b` in an expression: which tiles can be multiplied (explicit `mma` has rules of its own, in commands.py)."""
+"""`a @ b`: which tiles can be multiplied, in an expression and in `mma`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import tkc.frontend.explicit_syntax as E
 import tkc.frontend.program as P
 from tkc.frontend import scaling
 from tkc.frontend.describe import describe
@@ -22,6 +23,11 @@ def apart(a: str, b: str) -> str:
     )
 
 
+def _only_first(tile: object) -> str:
+    of_operands = isinstance(tile, Tile) and tile.operand
+    return ": a tile in tensor memory is the first operand, as it is" if of_operands else ""
+
+
 def product(values: Values, left: Any, right: Any, span: Span) -> Product:
     """`left @ right`; TK104, TK105, TK106 or TK110 where there is no such product."""
     scope = values.scope
@@ -34,8 +40,11 @@ def product(values: Values, left: Any, right: Any, span: Span) -> Product:
             tile = tile.tile
         if values.in_registers(tile):
             values.later("a matrix product with an operand in registers", x.span)
-        if not isinstance(tile, Tile) or tile.accumulator:
-            values.fail("TK106", f"`@` takes shared tiles, not {describe(x)}", span)
+        first = isinstance(tile, Tile) and tile.operand and not sides and not transposed
+        if not isinstance(tile, Tile) or (tile.accumulator and not first):
+            values.fail(
+                "TK106", f"`@` takes shared tiles, not {describe(x)}{_only_first(tile)}", span
+            )
         if len(tile.shape) != 2:
             values.fail("TK104", f"`@` takes tiles of two axes, not {describe(x)}", span)
         sides.append((tile, transposed))
@@ -65,3 +74,27 @@ def product(values: Values, left: Any, right: Any, span: Span) -> Product:
         values.fail("TK106", "`@` of scaled tiles has both of them `.scaled(...)`, or none", span)
     pair = (scales[0], scales[1]) if scales else None
     return Product(a, ta, b, tb, (rows, columns), span, pair)
+
+
+def fits(values: Values, d: Tile, of: tuple[Any, Any], ctas: int, s: E.Command) -> None:
+    """Shapes and dtypes of `mma d[i] += a[slot] @ b[slot]`; of a pair, each CTA holds half of b's columns."""
+    scope, at = values.scope, s.subject.value.span  # type: ignore[union-attr]
+    a, b = of
+    if b.tile.accumulator or (a.tile.operand and (a.transposed or ctas > 1)):
+        told = "a tile in tensor memory is the first operand, as it is, of a product of one CTA"
+        values.fail("TK106", f"`@` takes shared tiles: {told}", at)
+    (rows, inner), (depth, columns) = (
+        t.tile.shape[::-1] if t.transposed else t.tile.shape for t in of
+    )
+    notes = [
+        scope.note(f"{t.name} is {t.dtype} {list(t.shape)}", t.span) for t in (a.tile, b.tile, d)
+    ]
+    if inner != depth:
+        told = f"`@` contracts the last axis of [{rows}, {inner}] with the first of [{depth}, {columns}]"
+        values.fail("TK104", f"{told}: {inner} is not {depth}", at, *notes[:2])
+    if (rows, columns * ctas) != d.shape:
+        told = f"`@` makes {[rows, columns * ctas]}, and accumulator {d.name} is {list(d.shape)}"
+        values.fail("TK104", told, s.span, *notes)
+    scaling.multiply(scope, [(t.tile, t.transposed) for t in of], at)
+    if not (a.tile.scale or mix(a.tile.dtype, b.tile.dtype)):
+        values.fail("TK105", apart(a.tile.dtype, b.tile.dtype), at, *notes[:2])

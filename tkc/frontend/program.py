@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
+from tkc.ir.tile.types import OPERAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,6 +131,11 @@ class Tile(NamedTuple):
     scale: tuple[str, int] | None = None
     within: str | None = None
     scale_rows: int = 0
+
+    @property
+    def operand(self) -> bool:
+        """Whether it lies in tensor memory for products to take as their first operand."""
+        return self.accumulator and self.scale is None and self.dtype == OPERAND
 
 
 class Pipe(NamedTuple):

@@ -148,6 +148,8 @@ class Scope:
         self.together: set[str] = set()
         """Tiles in the place of others, and those others."""
         self.written: set[str] = set()
+        self.misused: set[str] = set()
+        """Operands of products that were taken for accumulators, which is said once."""
         self.cleared: set[str] = set()
         self.loops: list[Span] = []
         self.unset: dict[str, Span] = {}
@@ -160,6 +162,8 @@ class Scope:
         self.inside = False
         self.ctas = 1
         self.alone = ""
+        self.variable: set[str] = set()
+        """Tensors without `const` of which it has been told that roles decide by their elements."""
         self.followed: set[str] = set()
         """Schedules with arguments that some loop goes through, which has looked at their conditions."""
         self.broken = False

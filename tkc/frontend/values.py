@@ -509,9 +509,8 @@ class Values:
             return places.read_columns(self, tile, call)
         if len(call.arguments) != 1 or call.arguments[0].name:
             self.fail("TK116", f"`read` takes 1 value, not {len(call.arguments)}", span)
-        if isinstance(tile, X.Place) and tile.tile.scale is not None:
-            self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
         if isinstance(tile, X.Place):
+            places.readable(self, tile.tile, span)
             return X.ReadPlace(tile, None, None, Regs(tile.tile.dtype, tile.tile.shape), span)
         if isinstance(tile, Slice):
             if len(tile.shape) != 1:
@@ -532,8 +531,7 @@ class Values:
     def read(self, tile: Tile, span: Span, at: Span | None = None) -> P.Read:
         """The values of a tile that the role may read here."""
         self.reads(tile, at or span)
-        if tile.scale is not None:
-            self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
+        places.readable(self, tile, span)
         return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)
 
     def reads(self, tile: Tile, span: Span) -> None:

@@ -13,7 +13,7 @@ from tkc.frontend import scaling
 from tkc.frontend.describe import describe, dims
 from tkc.frontend.elements import is_element, store
 from tkc.frontend.explicit_program import I32, Fill, Number, Place, Spot
-from tkc.frontend.places import alone
+from tkc.frontend.places import alone, not_summed
 from tkc.frontend.program import Constant, Product, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     REGISTER,
@@ -163,7 +163,9 @@ class Writes:
             isinstance(target, Place) and not (target.transposed or scales)
         ):
             return target
-        if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
+        if isinstance(target, Tile) and (
+            not target.accumulator or target.operand or scaling.holds_scales(target)
+        ):
             return target
         text = self.scope.source.excerpt(s.target.span)
         if scales:
@@ -209,6 +211,10 @@ class Writes:
 
     def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
         self._writes(s, tile)
+        if isinstance(source, Slice) and tile.operand:
+            how = f"`{tile.name} <- read(t)` of a shared tile t"
+            told = f"the copy engine fills shared memory, not {describe(tile)}: {how}"
+            self.values.fail("TK106", told, s.span)
         if isinstance(source, Slice):
             if self.values.owned(tile, s.target.span).direction == "get":
                 self.values.later(
@@ -224,6 +230,8 @@ class Writes:
             )
         value = self._shaped(tile, self._turned(source, s.source.span))
         self._same(s, tile, value.type)
+        if tile.operand and isinstance(value, P.Transpose):
+            self.values.later(f"a transpose written to {describe(tile)}", s.span)
         return P.Move(tile.name, value, s.span)
 
     def _same(
@@ -326,6 +334,8 @@ class Writes:
         self.values.fail("TK101", told, s.span)
 
     def _clear(self, s: S.Assign, d: Tile) -> P.Statement:
+        if d.operand:
+            not_summed(self.values, d, s.span, sums=True)
         self.scope.cleared.add(d.name)
         self.scope.written.add(d.name)
         value = self.values.evaluate(s.value)
@@ -411,6 +421,8 @@ class Writes:
             )
 
     def _multiply(self, s: S.Assign | S.Update, d: Tile, product: Product) -> P.Multiply:
+        if d.operand:
+            not_summed(self.values, d, s.span, sums=True)
         for tile in (product.a, product.b):
             owned = self.values.owned(tile, s.value.span)
             if owned.direction == "put":

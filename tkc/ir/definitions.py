@@ -31,6 +31,8 @@ from xdsl.irdl.operations import (
     _OpDefField,  # pyright: ignore[reportPrivateUsage]
 )
 
+from tkc.ir.syntax import checking_traits
+
 T = TypeVar("T", bound=IRDLOperation)
 
 
@@ -57,7 +59,7 @@ def irdl_op_definition(kind: type[T]) -> type[T]:
     def verify(op: IRDLOperation) -> None:
         definition = define()
         if _passes(op, _glance(kind)):
-            for trait in definition.traits:
+            for trait in checking_traits(op.__class__):
                 trait.verify(op)
         else:
             definition.verify(op)
@@ -148,7 +150,9 @@ def _optional(construct: VarIRConstruct, index: int, option: AttrSizedSegments) 
         sizes = _sizes(op.properties[name].data.data)
         return at(op._operands, sum(sizes[:index])) if sizes[index] else None
 
-    return property(optional) if construct is VarIRConstruct.OPERAND and option.as_property else None
+    return (
+        property(optional) if construct is VarIRConstruct.OPERAND and option.as_property else None
+    )
 
 
 @cache

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerType, LocationAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tkc.ir.stage.scalar import arith, const
+from tkc.ir.syntax import append
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -34,7 +35,7 @@ class Emitter:
         """Appends the operation, which takes the current location unless it has one."""
         if isinstance(op.location, UnknownLoc):
             op.location = self.location
-        self.block.add_op(op)
+        append(self.block, op)
         return op
 
     def value(self, op: Operation, hint: str | None = None) -> OpResult:

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, LocationAttr, i32
-from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue, SSAValues, Use
+from xdsl.ir import (
+    Attribute,
+    Block,
+    ErasedSSAValue,
+    OpResult,
+    OpTrait,
+    Region,
+    SSAValue,
+    SSAValues,
+    Use,
+)
 from xdsl.ir import Operation as IrOperation
 from xdsl.irdl import IRDLOperation
+from xdsl.utils.exceptions import VerifyException
 
 if TYPE_CHECKING:
     # The parser costs 12 ms to import, and compiling needs none.
@@ -131,6 +144,17 @@ class Operation(IRDLOperation, metaclass=_Kind):
         yield self
         yield from _inside(self)
 
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """What xDSL's does, and in its words where something is wrong, but looking at once at all that is inside."""
+        if verify_nested_ops:
+            try:
+                for region in self.regions:
+                    _verify_region(region)
+            except (VerifyException, ValueError):
+                super().verify()
+                raise
+        super().verify(verify_nested_ops=False)
+
     @classmethod
     def takes_operands(cls) -> bool:
         """Whether an operation of this class may have operands."""
@@ -150,12 +174,50 @@ def _inside(op: IrOperation) -> Iterator[IrOperation]:
                 at = following
 
 
+def _verify_region(region: Region) -> None:
+    """What xDSL asks of a region, in fewer questions of operations that neither end a block nor hold others."""
+    for block in region.blocks:
+        last = block.last_op
+        if last is None:
+            block.verify()
+        op = block.first_op
+        while op is not None:
+            if op.parent is not block:
+                raise ValueError("in another block")
+            if op is last or op.regions or op._successors:  # pyright: ignore[reportPrivateUsage]
+                for inner in op.regions:
+                    _verify_region(inner)
+                IrOperation.verify(op, verify_nested_ops=False)
+            elif ErasedSSAValue in map(type, op._operands):  # pyright: ignore[reportPrivateUsage]
+                raise ValueError("uses what is erased")
+            else:
+                op.verify_()
+            op = op.next_op
+        if block.parent is not region:
+            raise ValueError("in another region")
+
+
+@cache
+def checking_traits(kind: type[IrOperation]) -> tuple[OpTrait, ...]:
+    """The traits of an operation that have something to verify."""
+    return tuple([t for t in kind.traits if type(t).verify is not OpTrait.verify])
+
+
 def _parse_region(parser: Parser) -> Region:
     """A region with at least one block: `{}` has an empty one."""
     region = parser.parse_region()
     if not region.blocks:
         region.add_block(Block())
     return region
+
+
+class Result(OpResult[Attribute]):
+    """xDSL's, with what is most often asked of it answered without a call of Python's."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+    type = property(attrgetter("_type"))
+    owner = property(attrgetter("op"))
 
 
 _segments: dict[tuple[int, ...], Attribute] = {}
@@ -185,12 +247,16 @@ def construct(
     uses: list[Use] = []
     for index, value in enumerate(operands):
         use = Use(op, index)
-        value.add_use(use)
+        after: Use | None = value.first_use
+        if after is not None:
+            use._next_use = after  # pyright: ignore[reportPrivateUsage]
+            after._prev_use = use  # pyright: ignore[reportPrivateUsage]
+        value.first_use = use
         uses.append(use)
     fields = op.__dict__
     fields["_operands"] = SSAValues(operands)
     fields["_operand_uses"] = tuple(uses)
-    fields["results"] = SSAValues([OpResult(t, op, i) for i, t in enumerate(result_types)])
+    fields["results"] = SSAValues([Result(t, op, i) for i, t in enumerate(result_types)])
     fields["_successors"] = ()
     fields["_successor_uses"] = ()
     fields["properties"] = {} if properties is None else properties
@@ -200,3 +266,14 @@ def construct(
     for region in regions:
         op.add_region(region)
     return op
+
+
+def append(block: Block, op: IrOperation) -> None:
+    """What `block.add_op` does; an operation without regions is not looked for among those round the block."""
+    last = block.last_op
+    if last is None or op.regions or op.parent is not None:
+        block.add_op(op)
+        return
+    op.parent = block
+    op._prev_op, op._next_op = last, None  # pyright: ignore[reportPrivateUsage]
+    last._next_op = block._last_op = op  # pyright: ignore[reportPrivateUsage]

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
 from tkc.analysis.accumulators import registers_held, registers_of_product
+from tkc.analysis.roles import too_many_threads
 from tkc.diagnostics import Note, TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
@@ -46,7 +47,8 @@ class AssignRegistersPass(ModulePass):
             roles = [r for r in kernel.body.block.ops if isinstance(r, s.RoleOp)]
             warps = max((r.first_warp.value.data + r.warps.value.data for r in roles), default=1)
             if 32 * warps > target.max_threads:
-                raise too_many_threads(kernel, roles, 32 * warps, target)
+                of = {r: r.warps.value.data for r in roles}
+                raise too_many_threads(kernel.sym_name.data, kernel, of, target)
             for role in roles:
                 check_moved(role)
             sharing = Sharing(kernel, roles, target, 32 * warps)
@@ -124,19 +126,6 @@ def check_products(role: s.RoleOp, sharing: Sharing) -> None:
                     for r in sharing.roles
                 ),
             )
-
-
-def too_many_threads(
-    kernel: s.KernelOp, roles: list[s.RoleOp], threads: int, target: Target
-) -> TkcError:
-    notes = [Note(f"role {r.sym_name.data} takes {_warps(r)}", location_of(r)) for r in roles]
-    return TkcError.at(
-        "TK208",
-        f"the roles of kernel {kernel.sym_name.data} take {threads} threads; "
-        f"a CTA has at most {target.max_threads}",
-        location_of(kernel),
-        *notes,
-    )
 
 
 def _warps(role: s.RoleOp) -> str:

@@ -22,12 +22,13 @@ from xdsl.passes import ModulePass
 from xdsl.traits import MemoryEffectKind, Pure, only_has_effect
 
 from tkc.analysis.guards import Guard, Varies, guard_of, varies
-from tkc.diagnostics import Diagnostic, Severity, TkcError, report
+from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import IdentityOp, NamedBarrierOp, WhileOp
 from tkc.ir.stage.ops import By
 from tkc.ir.stage.scalar import arith, const
+from tkc.ir.stage.tensor_operands import TensorMmaOp
 from tkc.ir.stage.types import AccumulatorType
 from tkc.ir.stage.words import words
 
@@ -99,7 +100,10 @@ def _within(op: Operation, body: Block) -> bool:
 
 def _before(value: SSAValue, body: Block) -> SSAValue:
     """What an accumulator was before the products of a block."""
-    while isinstance(op := value.owner, s.MmaOp | s.ScaledMmaOp) and op.parent_block() is body:
+    while (
+        isinstance(op := value.owner, s.MmaOp | s.ScaledMmaOp | TensorMmaOp)
+        and op.parent_block() is body
+    ):
         value = op.source
     return value
 
@@ -166,7 +170,9 @@ class RoleElection:
                 continue
             inside = where
             if any(varies(v) for v in _decides(op)):
-                check_alone(op.regions, "under a loop that threads leave one by one", warp=False)
+                check_alone(
+                    op, op.regions, "under a loop that threads leave one by one", warp=False
+                )
                 inside = Where.SOME
             for region in op.regions:
                 for inner in region.blocks:
@@ -189,16 +195,16 @@ class RoleElection:
         if guard is not None and not guard.narrows:
             self._inside(op.regions, where)
         elif guard is not None and guard.lane:
-            check_alone(op.regions[:1], "which one thread of a warp runs alone", warp=False)
+            check_alone(op, op.regions[:1], "which one thread of a warp runs alone", warp=False)
             if guard.never:  # as it is written: an election would choose a lane
                 self._inside(op.regions[:1], Where.SOME if where is Where.SOME else Where.WARP)
             else:
                 self._elect(op, guard, where)
             for region in op.regions[1:]:
-                check_alone([region], "which all threads of a warp but one run", warp=False)
+                check_alone(op, [region], "which all threads of a warp but one run", warp=False)
                 self._inside([region], Where.SOME)
         elif guard is not None:
-            check_alone(op.regions, "which one warp of the role runs alone", warp=True)
+            check_alone(op, op.regions, "which one warp of the role runs alone", warp=True)
             self._inside(op.regions[:1], Where.WARP)
             self._inside(op.regions[1:], Where.SOME)
         else:
@@ -209,9 +215,8 @@ class RoleElection:
                     "; warpgroups that share the rows of an accumulator may part, as by `warp // 4 == 1`, to meet at "
                     "numbered barriers, else roles do: `role math[i in 0, 1], warps 4`"
                 )
-            check_alone(
-                op.regions, where_alone, warp=by < Varies.BY_LANE, group=by is Varies.BY_GROUP
-            )
+            by_warp, by_group = by < Varies.BY_LANE, by is Varies.BY_GROUP
+            check_alone(op, op.regions, where_alone, warp=by_warp, group=by_group)
             self._inside(op.regions, Where.SOME)
 
     def _inside(self, regions: Sequence[Region], where: Where) -> None:
@@ -372,8 +377,10 @@ def _sweep(value: SSAValue) -> None:
             owner.erase()
 
 
-def check_alone(regions: Sequence[Region], where: str, *, warp: bool, group: bool = False) -> None:
-    """TK121 where threads are to meet, or to do together, in a place that not all of them reach.
+def check_alone(
+    decides: Operation, regions: Sequence[Region], where: str, *, warp: bool, group: bool = False
+) -> None:
+    """TK121 where threads are to meet, or to do together, in a place that not all of them reach; `decides` says which.
 
     With `warp`, whole warps reach it, which may meet by themselves; with `group` whole warpgroups, each of which comes
     to numbered barriers for itself.
@@ -389,6 +396,8 @@ def check_alone(regions: Sequence[Region], where: str, *, warp: bool, group: boo
                     "TK121",
                     f"{words(op)} takes all threads of the role and stands in a place {where}",
                     location_of(op),
+                    Note("this differs between threads", location_of(decides)),
+                    help="let all threads come to it, and only what differs stand under the condition",
                 )
 
 

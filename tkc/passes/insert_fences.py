@@ -23,6 +23,7 @@ from tkc.ir.isa.memory import Await, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import RestartOp
 from tkc.ir.stage.ops import By
+from tkc.ir.stage.tensor_operands import TensorMmaOp
 from tkc.ir.stage.types import AccumulatorType, BufferType, Home
 
 
@@ -82,7 +83,7 @@ def _spelled_out(value: SSAValue) -> bool:
                 value = op.buffer
             case s.WriteAccumulatorOp() as op:
                 value = op.accumulator
-            case s.ZeroOp() | s.MmaOp() | s.ScaledMmaOp() | RestartOp() as op:
+            case s.ZeroOp() | s.MmaOp() | s.ScaledMmaOp() | TensorMmaOp() | RestartOp() as op:
                 value = op.source
             case _:
                 return False

@@ -25,6 +25,7 @@ from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import Across, By, How, To
 from tkc.ir.stage.stealing import TryCancelOp
 from tkc.ir.stage.structure import PAIR
+from tkc.ir.stage.tensor_operands import TensorMmaOp
 from tkc.ir.syntax import segments
 from tkc.ir.target import target_of
 from tkc.passes.pipes.early import part_first_operands, read_first
@@ -529,7 +530,9 @@ def _changed_before_put(op: s.WaitOp, other: Ring) -> bool:
     while at is not None:
         if isinstance(at, s.AcquireOp) and at.ring is other.pipe.ring:
             return changed
-        changed |= any(isinstance(o, s.WriteAccumulatorOp | s.MmaOp) for o in at.walk())
+        changed |= any(
+            isinstance(o, s.WriteAccumulatorOp | s.MmaOp | TensorMmaOp) for o in at.walk()
+        )
         at = at.next_op
     return False
 

@@ -4,10 +4,11 @@ and what else touches that place wait for the store.
 Before: copies to global memory stand as the program has them; the copy engine may complete them in any order.
 After: between two accesses of an element by a role, of which one at least writes it (stores, reads and atomics, loads
 of tiles), the first is complete, and all threads that do the second know it. Left as the program has them are: two
-additions; accesses of single elements among themselves, which are their threads' (`sync role` orders them); a load of a
-tile before a store, whose reader knows when it is done; what has its own waits (`load`, `store` of level 2, copies of
-elements). It is not asked whether a role touches a place again in another item of its schedule: other work units have
-items, too, and nothing orders these.
+additions; accesses of single elements among themselves, which are their threads': `sync role` orders them, and only
+the program knows where all threads come; a load of a tile before a store, of which the role knows no end: it is refused
+where the role hears of nobody in between; what has its own waits (`load`, `store` of level 2, copies of elements). It
+is not asked whether a role touches a place again in another item of its schedule: other work units have items, too,
+and nothing orders these.
 Here because: at the tile level a store says its place by blocks; how it is made, in how many steps, is not yet settled.
 """
 
@@ -18,17 +19,19 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
 from tkc.analysis.slices import Place, Slices, loops_round
 from tkc.diagnostics import Note, TkcError
+from tkc.ir.effects import effects_of
+from tkc.ir.isa.memory import Await
 from tkc.ir.locations import at, location_of
 from tkc.ir.stage import elements as e
 from tkc.ir.stage import ops as s
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import RegsType, SliceType, TensorType
+from tkc.ir.tile.types import BlockType, RegsType, SliceType, TensorType
 from tkc.ir.tile.vectors import LoadOp, ReshapeOp
 
 
@@ -81,6 +84,10 @@ def order(role: t.RoleOp) -> None:
                 waits.here(first, second)
         for first, second in pairs:
             waits.around(first, second)
+        for first, second in [(a, b) for a in same for b in same if b.writes and _put(a.op)]:
+            looped = _looped(first.place) and _looped(second.place)  # what data says may be apart
+            if looped and order[first.op] < order[second.op] and waits.meet_here(first, second):
+                _check_heard(first.op, second.op, order)
         for first, second in pairs:
             if isinstance(first.op, LoadOp) and _outlives(first, second, order, waits.slices):
                 _settle(first.op, second.op)
@@ -122,6 +129,35 @@ def _ordered(first: Access, second: Access) -> bool:
     if (first.adds and second.adds) or not first.ends:
         return False
     return (first.writes or second.writes) and (first.whole or second.whole)
+
+
+def _put(op: Operation) -> bool:
+    """Whether it loads a tile that a put hands on."""
+    load = isinstance(op, t.CopyOp) and isinstance(op.source.type, SliceType)
+    block = op.destination.owner if load else None
+    return isinstance(block, Block) and isinstance(block.parent_op(), t.PutOp)
+
+
+def _looped(place: Place) -> bool:
+    """Whether it is told by loop variables alone."""
+    return all(isinstance(x.type, BlockType) or isinstance(x.owner, Block) for x in place.indices)
+
+
+def _check_heard(load: Operation, write: Operation, order: dict[Operation, int]) -> None:
+    """TK110 where a role loads a place and writes it, and between the two waits for nobody: who gets the tile alone
+    knows when the load is complete."""
+    for op, number in order.items():
+        if order[load] < number < order[write]:
+            rows = effects_of(op) or ()
+            if isinstance(op, t.GetOp | t.PutOp) or any(isinstance(row, Await) for row in rows):
+                return
+    raise TkcError.at(
+        "TK110",
+        "not supported yet: writing a place that the same role loads, while the load may be under way: the role that "
+        "gets the tile knows when it is complete, so it can write, or put an item to this one that is got before",
+        location_of(write),
+        Note("the place is loaded here", location_of(load)),
+    )
 
 
 def _outlives(read: Access, write: Access, order: dict[Operation, int], slices: Slices) -> bool:
@@ -236,17 +272,23 @@ class Waits:
 
     def here(self, first: Access, second: Access) -> None:
         """In one turn of all loops round both, where the first comes before the second."""
-        before, after = _parting(first.op, second.op)
-        if before.parent_block() is not after.parent_block():
-            return  # in two branches of one condition
-        if self.slices.apart_here(first.place, second.place):
+        if not self.meet_here(first, second):
             return
+        before, after = _parting(first.op, second.op)
         at: Operation | None = after
         while at is not None and at is not before:
             if at in self.ahead:
                 return self.ahead[at].need(first, second)
             at = at.prev_op
         return self._wait(after, first, second)
+
+    def meet_here(self, first: Access, second: Access) -> bool:
+        """Whether both may touch one element in one turn of all loops round both."""
+        before, after = _parting(first.op, second.op)
+        one_way = (
+            before.parent_block() is after.parent_block()
+        )  # else in two branches of one condition
+        return one_way and not self.slices.apart_here(first.place, second.place)
 
     def around(self, first: Access, second: Access) -> None:
         """In a later turn of a loop round both than the first; each item of a schedule is another place."""

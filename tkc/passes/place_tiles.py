@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from tkc.analysis.accumulators import is_explicit
 from tkc.analysis.launch import launch_of
 from tkc.analysis.product_shapes import check_shapes
-from tkc.analysis.roles import WARPGROUP, slots_of
+from tkc.analysis.roles import WARPGROUP, slots_of, too_many_threads
 from tkc.analysis.shared_memory import check_slots, shared_buffers
 from tkc.analysis.sharing import joined, pipes_of, shares_place
 from tkc.diagnostics import Note, TargetError, TkcError
@@ -122,6 +122,11 @@ def first_warps(p: Placement) -> dict[t.RoleOp, int]:
         for role, plan in p.plans.items():
             if (plan.warps % WARPGROUP == 0) == wide:
                 first[role], at = at, at + plan.warps
+    beyond = {
+        r: plan.warps for r, plan in p.plans.items() if 32 * plan.warps > p.target.max_threads
+    }
+    if beyond:  # how many all of them take is known once roles are fused
+        raise too_many_threads(p.kernel.sym_name.data, p.kernel, beyond, p.target)
     return first
 
 

@@ -28,6 +28,7 @@ from tkc.ir.target import target_of
 from tkc.ir.tile.explicit import ClusterCopyOp, ReadColumnsOp, TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
 from tkc.ir.tile.scales import ScaledMmaOp
+from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AUTO, ScaleAttr, SharedType, SliceType
 
 COPIED_ROW, OPERAND_ROW, ATOMS_ROW = 16, 32, 128
@@ -64,6 +65,8 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
                     transposed = (mma.trans_a if use.index == 1 else mma.trans_b).value.data
                     across = bool(transposed) == (use.index == 1)
                     found.add(Use.ACROSS if across else Use.OPERAND)
+                case TensorMmaOp(trans_b=turned):
+                    found.add(Use.OPERAND if turned.value.data else Use.ACROSS)
                 case ScaledMmaOp():
                     found.add(Use.OPERAND)
                 case CopyOp() as copy:

@@ -40,6 +40,7 @@ from tkc.ir.tile import ops as t
 from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp, TmaStoreOp
 from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType, ScaleAttr, SharedType, SliceType
 from tkc.ir.tile.vectors import LoadOp, MaskOp, ReduceOp, ReshapeOp, TotalOp, TransposeOp
 
@@ -238,6 +239,12 @@ def split_pairs(kernel: t.KernelOp, target: Target) -> None:
 def split_pair(kernel: t.KernelOp, target: Target, of: str | None = None) -> None:
     """Each CTA of the pair gets half of each accumulator's rows, and what it takes of everything else for that."""
     _require_clusters(kernel, target)
+    for op in [o for o in kernel.walk() if isinstance(o, TensorMmaOp)]:
+        raise TkcError.at(
+            "TK110",
+            "the product of a pair with an operand in tensor memory is not supported yet: a `shared` tile is one",
+            location_of(op),
+        )
     for op in [o for o in kernel.walk() if isinstance(o, SlotOp)]:
         _check_slot(op)
     split = Split(kernel, accumulator_home(target) is Home.TENSOR, of)

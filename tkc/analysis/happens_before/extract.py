@@ -102,7 +102,9 @@ class Copies:
         first, values = self.first, None
         if first is not None and self.alike:
             values = first.values.of_copy(group, rank, self.differ)
-            if not all(v.constant(c) is not None for v in (first.values, values) for c in self.chosen):
+            if not all(
+                v.constant(c) is not None for v in (first.values, values) for c in self.chosen
+            ):
                 values = None
         same = values is not None
         if values is None:

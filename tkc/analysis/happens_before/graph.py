@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import inf, lcm
 from typing import Any
 
+from tkc.analysis.happens_before.automaton import MOST_GROUPS
 from tkc.analysis.happens_before.clocks import (
     Clock,
     Position,
@@ -21,6 +22,7 @@ from tkc.analysis.happens_before.clocks import (
 )
 from tkc.analysis.happens_before.events import (
     Arrive,
+    AwaitGroup,
     Barrier,
     Beside,
     Choice,
@@ -39,38 +41,15 @@ from tkc.analysis.happens_before.events import (
     Wait,
     Who,
 )
+from tkc.analysis.happens_before.nodes import CHOICE as CHOICE
+from tkc.analysis.happens_before.nodes import LEAVE as LEAVE
+from tkc.analysis.happens_before.nodes import NEXT, PLAIN, Edge, straighten
+from tkc.analysis.happens_before.nodes import Node as Node
 from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.analysis.happens_before.symmetry import Symmetry
 
-NEXT, LEAVE, PLAIN, CHOICE = "loop", "leave", "po", "choice"
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """An event of a role, or (event None) the beginning of a loop's body, what follows one, or the role's end."""
-
-    role: Role
-    event: Event | None
-    path: tuple[Clock, ...]
-    threads: Who = Threads.ALL
-    loops: tuple[Loop, ...] = ()
-    turns: Turns | None = None
-    """The turns of the innermost loop in which it runs, where these are some only."""
-    number: int = 0
-    """Which node of its role it is."""
-    does: Hashable = field(init=False, default=None)
-    """What kind of act its event has, and whether it issues products of a warpgroup; None: it only touches."""
-    next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        act = self.event.act if self.event is not None else None
-        products = self.event is not None and self.event.products
-        if act is not None or products:
-            barrier = getattr(act, "barrier", None)
-            self.does = type(act), getattr(act, "done", None), barrier is None, products
-
-    def __repr__(self) -> str:
-        return f"{self.role.name}.{self.event.name}" if self.event else f"{self.role.name}.·"
+Hearers = Role | tuple[Role, ...]
+"""A role, or those that wait for what one tells them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +132,13 @@ class Graph:
     symmetry: Symmetry = field(init=False)
     one_way: bool = field(init=False)
     """Whether there are one-way proxy fences, which ask whose access it is."""
+    closed: int = field(init=False)
+    """So many groups behind one are as good as more: no wait leaves more under way."""
     entries: dict[Node, tuple[Node, list[Node]]] = field(default_factory=dict)
     tells: dict[Role, set[Role]] = field(default_factory=dict)
     """The roles that one of another's waits may have been told by."""
-    steps_to: dict[Role, dict[Role, int]] = field(default_factory=dict)
+    steps_to: dict[Role, dict[Hearers, int]] = field(default_factory=dict)
+    heard: dict[Node, tuple[Role, ...]] = field(default_factory=dict)
     awaiting: dict[Hashable, list[tuple[Site, int, Turns | None]]] = field(default_factory=dict)
     """The waits for items that come by a node (`paths`)."""
     waiting: list[Node] = field(default_factory=list)
@@ -181,11 +163,13 @@ class Graph:
 
     def __post_init__(self) -> None:
         self.symmetry = Symmetry(self.program)
-        events = (e for role in self.program.roles for e in role.events())
-        self.one_way = any(isinstance(e.act, ProxyFence) and e.act.half for e in events)
+        acts = [e.act for role in self.program.roles for e in role.events()]
+        self.one_way = any(isinstance(act, ProxyFence) and act.half for act in acts)
+        pending = [act.pending for act in acts if isinstance(act, AwaitGroup)]
+        self.closed = min(MOST_GROUPS, max(pending, default=0) + 1)
 
-    def toward(self, role: Role) -> dict[Role, int]:
-        """From each role, by how many arrivals or meetings at least one comes to this role."""
+    def toward(self, role: Role) -> dict[Hearers, int]:
+        """From each role, or roles, by how many arrivals or meetings at least one comes to this role."""
         if not self.tells:
             for ring in self.rings.values():
                 tell = {s.node.role for s in ring.copies} | set(ring.arrivals)
@@ -197,12 +181,22 @@ class Graph:
                     self.tells.setdefault(one, set()).update(meet)
         found = self.steps_to.get(role)
         if found is None:
-            found, last, far = {role: 0}, [role], 0
+            found: dict[Hearers, int] | None = {role: 0}
+            last, far = [role], 0
             while last:
                 far += 1
                 told = (other for one in last for other in self.tells.get(one, ()))
                 last = list(dict.fromkeys(o for o in told if found.setdefault(o, far) == far))
             self.steps_to[role] = found
+        return found
+
+    def hearers(self, node: Node) -> tuple[Role, ...]:
+        """The roles that wait for what a node arrives at, or copies."""
+        found = self.heard.get(node)
+        if found is None:
+            rings = [self.rings[k] for k, _ in self.sites_of.get(node, ()) if k in self.rings]
+            roles = dict.fromkeys(w.node.role for ring in rings for w in ring.waits)
+            found = self.heard[node] = tuple(roles)
         return found
 
     def entry(self, node: Node) -> tuple[Node, list[Node]]:
@@ -244,6 +238,7 @@ def build(program: Program) -> Graph:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]
         graph.periods[clock] = (turns.loop, lcm(known, turns.period))
+    straighten(graph.nodes)
     passed: set[Loop] = set()
     for node in graph.nodes:
         passed.update(node.loops)
@@ -385,7 +380,7 @@ def _indices(event: Event) -> Iterator[tuple[Hashable, Index | None]]:
 
 # Program order -------------------------------------------------------------------------------------------------------
 
-Pending = list[tuple[Node, str, Clock | None]]
+Pending = list[Edge]
 
 
 def _link(pending: Pending, node: Node) -> None:

@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from tkc.analysis.happens_before.events import Beside, Choice, Event, Item, Loop, Sometimes
 from tkc.analysis.happens_before.graph import PLAIN, Graph, Node
+from tkc.analysis.happens_before.nodes import straighten
 from tkc.analysis.happens_before.operations import proxy_fence
 from tkc.ir.certificates import label
 
@@ -41,6 +42,7 @@ def _put(graph: Graph, body: list[Item], event: Event, fence: Event) -> None:
     made.next = [(node, PLAIN, None)]
     graph.nodes.insert(graph.nodes.index(node), made)
     graph.node_of[fence] = made
+    straighten(graph.nodes)
     graph.ways.clear()
     graph.alike.clear()
     graph.entries.clear()

@@ -248,7 +248,10 @@ class Operations(Numbering):
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Touch:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
         slot, *indices = op.indices_of(row.operand)
-        table, area = self.values.table(slot, op), self.formulas.area(op, indices, widths(op, len(indices)))
+        table, area = (
+            self.values.table(slot, op),
+            self.formulas.area(op, indices, widths(op, len(indices))),
+        )
         storage, ring, _ = placed(buffer, Space.SHARED, None)
         return lambda ops: [Access(
             Space.SHARED, buffer, row.kind is m.Kind.WRITE, ops.slot(table), done=row.done, what=kind_of(op),
@@ -371,9 +374,7 @@ class Operations(Numbering):
         area = self.formulas.area(op, [op.column], [fragment.type.shape[1]])  # pyright: ignore
         return None if area.asked else area
 
-    def box(
-        self, numbers: list[int], counters: set[Hashable]
-    ) -> tuple[Hashable, tuple[Loop, ...]]:
+    def box(self, numbers: list[int], counters: set[Hashable]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
         named = self.write.loops
         turns = tuple(

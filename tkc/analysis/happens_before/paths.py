@@ -8,15 +8,14 @@ is then known as the state says. Positions are partial: a node keeps those that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from xdsl.ir import Operation
 
 from tkc.analysis.happens_before import automaton
-from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
+from tkc.analysis.happens_before.automaton import Part, Source, State
 from tkc.analysis.happens_before.clocks import Clock, Position, leave, outward, shift
 from tkc.analysis.happens_before.crossings import awaiting, learned, released, rounded
 from tkc.analysis.happens_before.events import (
@@ -27,29 +26,23 @@ from tkc.analysis.happens_before.events import (
     Role,
     Threads,
     Turns,
-    Wait,
     first_operand,
 )
 from tkc.analysis.happens_before.exclusion import exclusive
-from tkc.analysis.happens_before.follows import Alike, Follows, Told
+from tkc.analysis.happens_before.follows import Alike, Told, known_to_all
 from tkc.analysis.happens_before.graph import (
     LEAVE,
     Graph,
+    Hearers,
     Node,
     Site,
     follow,
     items_of,
 )
 from tkc.analysis.happens_before.labels import Group, Label, as_early, worst
-from tkc.analysis.happens_before.ways import Steps, Ways, matters
+from tkc.analysis.happens_before.nodes import Segment
+from tkc.analysis.happens_before.ways import Steps, Ways
 from tkc.ir.isa.memory import Done, Space
-
-
-@cache
-def _known_to_all(state: State) -> State:
-    """The state that says more: all parts, known to all threads."""
-    return State(state.name, state.n, state.fence, Part.FULL, Threads.ALL)
-
 
 Key = tuple[State, tuple[Clock, ...]]
 FAR = 100
@@ -60,6 +53,11 @@ without a bound a hundred loops in a row would take hours; the largest of the ex
 
 Given = dict[Node, list[tuple[Position, Label]]]
 """What the branches of a choice say of one state, by their last nodes."""
+
+
+Stage = tuple[Hearers, int]
+Tell = tuple[Label, State, str, Node, Steps]
+"""A label on its way, by a rule, as the state that it has come to; and the node past which it tells others of that."""
 
 
 class Unfollowed(Exception):
@@ -87,10 +85,14 @@ class Reach:
     entry: Node | None = None
     turns: Turns | None = None
     hasty: bool = False
+    chains: bool = False
+    """Whether chains are asked for, whose steps end where a label stands: always of accesses, unless `hasty`."""
+    brief: bool = field(init=False)
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, tuple[Clock, ...]], dict[State, Given]] = field(default_factory=dict)
-    queue: dict[tuple[Role, int], deque[Label]] = field(default_factory=dict)
-    """Labels still to be followed, by their role and by how many roles they have gone through."""
+    queue: dict[Stage, deque[Label | Tell]] = field(default_factory=dict)
+    """What is still to be followed: labels by their role, what is to be told by the roles that hear of it, and by how
+    many roles they have gone through."""
     groups: dict[Group, dict[Site, list[tuple[Position, Label]]]] = field(default_factory=dict)
     alike: Alike = field(init=False)
     """What is the same for all accesses that become known by the same steps."""
@@ -98,6 +100,8 @@ class Reach:
     """What has gone on along program order from a node."""
     asked: dict[Node, list[Label]] = field(default_factory=dict)
     """What is known at the nodes that are asked about."""
+    asking: dict[Segment, list[Node]] = field(default_factory=dict)
+    """These nodes, by segment."""
     measured: dict[Hashable, Any] = field(default_factory=dict)
     """How far apart accesses are by the labels looked at so far (`distance`)."""
     rests: dict[tuple[Label, Node], frozenset[Operation] | None] = field(default_factory=dict)
@@ -107,12 +111,16 @@ class Reach:
 
     def __post_init__(self) -> None:
         origin, access, source = self.origin, self.source.access, self.source
+        self.brief = not self.chains and (self.hasty or self.moment or self.whoever)
         key = (
             access.space, access.proxy, access.done, access.write, first_operand(access), source.threads, source.cta,
             source.home, source.assumed, self.graph.assumed, self.moment, self.any_site, self.hasty,
+            self.brief,
             (access.buffer, access.slot) if access.space is Space.MAP else None,
         )  # fmt: skip
-        self.alike = self.graph.alike.setdefault(key, Alike())
+        self.alike = self.graph.alike.setdefault(
+            key, Alike(self.graph, source, self.moment, self.any_site, self.hasty, self.brief)
+        )
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
         for state in automaton.start(self.source):
@@ -121,7 +129,7 @@ class Reach:
             label = Label(origin, state, position, "start", None)
             self.begun += (label,)
             if self.moment:  # after the event itself
-                self._pass(label, [(state, "po", self._ways(state))])
+                self._pass(label, [(state, "po", self.alike.way(state))])
             elif self.entry in (None, origin):
                 self._visit(label)
             else:
@@ -138,19 +146,29 @@ class Reach:
         while queue and count > 0:
             place = None
             for at in queue:
-                ahead = at[1] + far.get(at[0], FAR)
+                steps = far.get(at[0])
+                ahead = at[1] + (self._far(far, at[0]) if steps is None else steps)
                 if place is None or ahead < least or (ahead == least and at[1] > place[1]):
                     place, least = at, ahead
             assert place is not None
             labels = queue[place]
             while labels and count:
                 label = labels.popleft()
-                if not label.dead:
+                if isinstance(label, tuple):
+                    self._told_past(*label)
+                    count -= 1
+                elif not label.dead:
                     self._visit(label)
                     count -= 1
             if not labels:
                 del queue[place]
         return went
+
+    def _far(self, far: dict[Hearers, int], roles: Hearers) -> int:
+        """From roles, by how many arrivals at least one comes to where `far` is counted from."""
+        one = [roles] if isinstance(roles, Role) else roles
+        found = far[roles] = min([far.get(role, FAR) for role in one], default=FAR)
+        return found
 
     def run(self) -> Reach:
         """Follows all labels to their ends."""
@@ -177,7 +195,7 @@ class Reach:
         if here is None:
             here = self.labels[node] = {}
         if state.part != Part.FULL or state.who is not Threads.ALL:
-            best = here.get((_known_to_all(state), clocks))
+            best = here.get((known_to_all(state), clocks))
             if best is not None and any([as_early(o.position, position) for o in best]):
                 return
         key = (state, clocks)
@@ -195,11 +213,12 @@ class Reach:
             crossed = before.crossed + (node.role is not before.node.role)
             label = Label(node, state, position, rule, before, False, crossed)
             known[:] = [*(o for o in known if not o.dead), label]
-        queue = self.queue.get((node.role, crossed))
-        if queue is None:
-            self.queue[node.role, crossed] = deque([label])
-        else:
-            queue.append(label)
+        if node.next or not self.brief:
+            queue = self.queue.get((node.role, crossed))
+            if queue is None:
+                self.queue[node.role, crossed] = deque([label])
+            else:
+                queue.append(label)
         asked = self.asked.get(node)
         if asked is not None:
             asked.append(label)
@@ -215,23 +234,52 @@ class Reach:
                 x for kept in self.labels.get(node, {}).values() for x in kept
             ]
             for ways, sent in self.sent.items():
-                for start, steps in ways.past.get(node, ()):
-                    for before, state, rule in sent.get(start, ()):
-                        self._passing(found, node, steps, before, state, rule)
+                for start, first, behind, steps in ways.past.get(node.segment, ()):
+                    if first <= node.place < behind:
+                        for before, state, rule in sent.get(start, ()):
+                            self._passing(found, node, steps, before, state, rule)
+            self.asking.setdefault(node.segment, []).append(node)
         return found
 
     def _passing(
         self, found: list[Label], node: Node, steps: Steps, before: Label, state: State, rule: str
     ) -> None:
         """A label of a node that labels only pass."""
-        position, last = self._along(before, steps)
+        label = self._past(node, steps, before, state, rule)
+        if label is not None:
+            found.append(label)
+
+    def _past(
+        self, node: Node, steps: Steps, before: Label, state: State, rule: str
+    ) -> Label | None:
+        """What is known at a node that a label passes."""
+        position, last = self._along(before, steps) if steps else (before.position, "po")
         if position is None:
-            return
+            return None
         if node.turns is not None:
             position = rounded(self.graph, self.turns, position, node.turns)
         limit, most = self.graph.limit, self.most
-        if all([-limit <= offset <= most for _, offset in position]):
-            found.append(Label(node, state, position, rule if rule != "po" else last, before))
+        if not all([-limit <= offset <= most for _, offset in position]):
+            return None
+        how = rule if rule != "po" else last
+        return Label(node, state, position, how, before, False, before.crossed)
+
+    def _told_past(self, before: Label, state: State, rule: str, node: Node, steps: Steps) -> None:
+        """What a node tells others of a label that passes it."""
+        graph = self.graph
+        graph.visited += 1
+        if graph.bounded and graph.visited > MOST_LABELS:
+            raise Unfollowed
+        if before.dead or (self.without and node.event in self.without):
+            return
+        told = self.alike.tells(node, state)
+        label = self._past(node, steps, before, state, rule) if told else None
+        if label is not None:
+            for each in told:
+                if each.cases is None:
+                    self._to_waits(each, label)
+                else:
+                    self._group(label, each)
 
     def _visit(self, label: Label) -> None:
         """What follows from a label: along program order, and at those who wait for the node's arrival."""
@@ -240,11 +288,9 @@ class Reach:
         if graph.bounded and graph.visited > MOST_LABELS:
             raise Unfollowed
         if self.without and node.event in self.without:
-            self._pass(label, [(state, "po", self._ways(state))])
+            self._pass(label, [(state, "po", self.alike.way(state))])
             return
-        step = self.alike.steps.get((node, state))
-        if step is None:
-            step = self.alike.steps[node, state] = self._step(node, state)
+        step = self.alike.step(node, state)
         for told in step.told:
             if told.cases is None:
                 self._to_waits(told, label)
@@ -254,89 +300,27 @@ class Reach:
             self._tell(label, step.met)
         self._pass(label, step.ways)
 
-    def _step(self, node: Node, state: State) -> Follows:
-        """What a label of a node and a state does, whatever its position."""
-        step = Follows([], [])
-        states = [(state, "po")]
-        event = node.event
-        if event is not None:
-            act = event.act
-            if self.moment and state.name not in PENDING and event.products:
-                if node.role.warps == 4 and "A12" in self.graph.assumed:
-                    states += automaton.issued(state, event, node.threads, self.source)
-            elif act is None:
-                pass
-            elif isinstance(act, Meet):
-                states += self._meet(node, state, act, step)
-            elif isinstance(act, Arrive):
-                step.told += self._arrive(node, state, act)
-            elif isinstance(act, Complete):
-                step.told += self._next_copy(node, state, act)
-            elif not isinstance(act, Wait):
-                added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
-                counted = added and added[0][1] == "group" and added[0][0].who == state.who
-                states = added if counted else states + added
-        fenced = False
-        if self.hasty and len(states) > 1:
-            states, fenced = self._shortened(states)
-        step.ways = [(after, rule, self._ways(after, fenced)) for after, rule in states]
-        return step
-
-    def _shortened(self, states: list[tuple[State, str]]) -> tuple[list[tuple[State, str]], bool]:
-        """Without what the rest says, too; and whether no further proxy fence adds to that."""
-        state, more = states[0][0], [after for after, _ in states[1:]]
-        if (
-            self.source.access.space is Space.TENSOR
-            or self.graph.one_way
-            or "A11" not in self.source.assumed
-        ):
-            return states, False
-        full = _known_to_all(state)
-        if state != full and full in more:
-            return states[1:], False
-        joined = state == full and state.name == "gen" and not state.fence
-        return states, joined and any(s.name == "async" and s == _known_to_all(s) for s in more)
-
-    def _next_copy(self, node: Node, state: State, act: Complete) -> Iterator[Told]:
-        """The bytes of a later copy also tell what its thread knew: in fact (`moment`), or by A5."""
-        who = automaton.both(state.who, node.threads)
-        if who is None:
-            return
-        state = automaton.of(state, who)
-        known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
-        told = (
-            state.name not in PENDING and automaton.whole(state, self.source.threads)
-            if self.moment
-            else automaton.known_complete(state, self.source)
-        )
-        if told:
-            for _, site in self.graph.sites_of.get(node, ()):
-                yield Told(act, site, known, "bytes-known")
-
-    def _ways(self, state: State, fenced: bool = False) -> Ways:
-        """Where program order leads what is known so."""
-        known = (state.name, state.part == Part.FULL and state.who is Threads.ALL, fenced)
-        ways = self.alike.ways.get(known)
-        if ways is None:
-            access, met = self.source.access, self.hasty and "A20" in self.source.assumed
-            what = matters(access.space, access.proxy, access.done, known, self.moment, met)
-            ways = self.alike.ways[known] = self.graph.ways.setdefault(what, Ways(what))
-        return ways
-
     def _pass(self, label: Label, states: list[tuple[State, str, Ways]]) -> None:
         """Along program order."""
-        node, asking = label.node, self.asked
+        node, asking = label.node, self.asking
         for state, rule, ways in states:
             sent = self.sent.get(ways)
             if sent is None:
                 sent = self.sent[ways] = {}
             sent.setdefault(node, []).append((label, state, rule))
             for way in ways.found.get(node) or ways.on(node):
-                if asking:
-                    for past, before in way.past:
-                        asked = asking.get(past)
-                        if asked is not None:
-                            self._passing(asked, past, before, label, state, rule)
+                for segment, first, behind, steps in way.past if asking else ():
+                    for past in asking.get(segment, ()):
+                        if first <= past.place < behind:
+                            self._passing(self.asked[past], past, steps, label, state, rule)
+                for told, steps in way.tells:
+                    stage = self.graph.hearers(told), label.crossed + 1
+                    queue = self.queue.get(stage)
+                    if queue is None:
+                        queue = self.queue[stage] = deque()
+                    queue.append((label, state, rule, told, steps))
+                if way.to is None:
+                    continue
                 if not way.steps:
                     if way.choice:
                         self._chosen(way.to, label.position, label, state, rule)
@@ -415,22 +399,6 @@ class Reach:
                 state = State(name, 0, 0, Part.FULL, Threads.ALL)
                 self._to_waits(Told(event.act, site, state, rule), first)
 
-    def _arrive(self, node: Node, state: State, act: Arrive) -> Iterator[Told]:
-        who = automaton.both(state.who, node.threads)
-        if who is None:
-            return
-        state = automaton.of(state, who)
-        if act.barrier not in self.graph.rings:
-            return
-        for _, site in self.graph.sites_of.get(node, ()):
-            if site.every or site.sometimes or self.any_site:
-                for after, rule in released(self.source, self.moment, state, act):
-                    yield Told(act, site, after, rule)
-                continue
-            cases = self.graph.cases(act.barrier, node.role)
-            if cases is not None:
-                yield Told(act, site, state, "", cases)
-
     def _group(self, label: Label, told: Told) -> None:
         """Several arrivals share the items of a barrier: a wait knows what each of them tells it."""
         act, site, state, cases = told.act, told.site, told.state, told.cases
@@ -483,25 +451,9 @@ class Reach:
         if items is None:
             return
         clock = items[-1][0]
-        waits = told.waits.get(clock)
-        if waits is None:
-            waits = told.waits[clock] = list(self._told(told, label.node, clock))
-        for wait, later, given, state, rule in waits:
+        for wait, later, given, state, rule in self.alike.waits(told, label.node, clock):
             if not (self.without and wait.node.event in self.without):
                 self._add_at(wait, items, later, given, state, rule, label)
-
-    def _told(
-        self, told: Told, node: Node, clock: Clock
-    ) -> Iterator[tuple[Site, int, Turns | None, State, str]]:
-        """The waits for items counted by a clock that a node tells: how many turns later, and what they know."""
-        site, act = told.site, told.act
-        offset = 0 if site.after else site.offset
-        for wait, later, given in awaiting(self.graph, act.barrier, node, clock, site.rate, offset):
-            made = learned(
-                self.graph, self.source, self.moment, (told.state, told.rule), act, node, wait.node
-            )
-            if made is not None:
-                yield wait, later, given, automaton.of(made[0], wait.node.threads), made[1]
 
     def _add_at(
         self,
@@ -524,21 +476,6 @@ class Reach:
         self._add(wait.node, automaton.of(known, wait.node.threads), position, rule, label)
 
     # Meetings --------------------------------------------------------------------------------------------------------
-
-    def _meet(self, node: Node, state: State, act: Meet, step: Follows) -> list[tuple[State, str]]:
-        """What the threads that meet know afterwards; those of other roles are told."""
-        who = automaton.both(state.who, node.threads)
-        if who is None or act.does == "wait":
-            return []
-        state = automaton.of(state, who)
-        if act.among == "warp":
-            return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
-        met = (
-            [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
-        )
-        if act.barrier is not None:
-            step.met = act, met
-        return met if act.does == "sync" else []
 
     def _tell(self, label: Label, meeting: tuple[Meet, list[tuple[State, str]]]) -> None:
         """Those of other roles that come to a meeting."""
@@ -572,4 +509,4 @@ class Reach:
     ) -> None:
         """Another role leaves the meeting knowing what this one knew."""
         known = Label(node, state, position, rule, label, False, label.crossed + 1)
-        self._pass(known, [(state, rule, self._ways(state))])
+        self._pass(known, [(state, rule, self.alike.way(state))])

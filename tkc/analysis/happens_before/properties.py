@@ -26,6 +26,8 @@ _WHAT = {
     ("scaled_mma", ""): "mma",
     ("scaled_mma", "scale_a"): "mma.scale",
     ("scaled_mma", "scale_b"): "mma.scale",
+    ("tensor_mma", ""): "mma",
+    ("tensor_mma", "left"): "mma.a",
 }
 """What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
 

@@ -2,156 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 
-from tkc.analysis.happens_before.automaton import PENDING
 from tkc.analysis.happens_before.clocks import Clock
-from tkc.analysis.happens_before.events import (
-    Arrive,
-    AwaitGroup,
-    CloseGroup,
-    Complete,
-    Event,
-    MapFence,
-    Meet,
-    ProxyFence,
-    TensorFence,
-    Wait,
-)
-from tkc.analysis.happens_before.graph import CHOICE, PLAIN, Node
-from tkc.ir.isa.memory import Done, Proxy, Space
+from tkc.analysis.happens_before.matters import Deed, Kinds, Matters
+from tkc.analysis.happens_before.nodes import CHOICE, LEAVE, NEXT, PLAIN, Edge, Node, Segment
 
 Steps = tuple[tuple[str, Clock | None], ...]
 """The loops left and turned on the way from one node to another."""
-
-Known = tuple[str, bool, bool]
-"""What is known, as far as ways go by it: a state's name, whether all threads know all parts, and whether that is told
-on as what a proxy fence makes of it, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Matters:
-    """Which acts add to what is known of an access. `moment`: of an event's moment, whatever proxies; `meet`: meetings
-    of one role or warp; `products`: products of a warpgroup; `groups`: groups of these kinds."""
-
-    moment: bool
-    products: bool
-    meet: bool
-    complete: bool
-    groups: frozenset[Done]
-    tensor: bool
-    proxy: bool
-    maps: bool
-
-    def by(self, event: Event | None) -> bool:
-        """Whether what an event does adds to what is known."""
-        act = event.act if event is not None else None
-        if self.products and event is not None and event.products:
-            return True
-        if self.moment and self.groups:
-            return isinstance(act, CloseGroup | AwaitGroup) and act.done in self.groups
-        match act:
-            case None:
-                return False
-            case Arrive():
-                return True
-            case Meet():
-                return self.meet or act.barrier is not None
-            case Complete():
-                return self.complete
-            case _ if self.moment:
-                return isinstance(act, Wait)
-            case Wait():
-                return False
-            case CloseGroup() | AwaitGroup():
-                return act.done in self.groups
-            case TensorFence():
-                return self.tensor
-            case ProxyFence():
-                return self.proxy
-            case MapFence():
-                return self.maps
-            case _:
-                return True
-
-
-@cache
-def matters(
-    space: Space, proxy: Proxy, done: Done, known: Known, moment: bool, met: bool
-) -> Matters:
-    """What adds to such knowledge of an access. `met`: meetings of a role hand on what it has awaited of tensor
-    memory as it is (A20)."""
-    name, full, fenced = known
-    tensor, groups = space is Space.TENSOR, set[Done]()
-    if name in PENDING:
-        groups = {Done.WGMMA_GROUP if moment else done}
-        if done is Done.BULK_GROUP_READ:
-            groups.add(Done.BULK_GROUP)
-    return Matters(
-        moment=moment,
-        products=moment and not full and name not in PENDING,
-        meet=not full or (tensor and not (met and name == "done" and done is Done.TCGEN05_WAIT)),
-        complete=moment or (name == "raw" and proxy is Proxy.ASYNC),
-        groups=frozenset(groups),
-        tensor=tensor and not moment,
-        proxy=not tensor and not moment and not fenced and name in ("gen", "raw", "half"),
-        maps=space is Space.MAP and not moment,
-    )
+Part = tuple[Segment, int, int, Steps]
+"""Nodes of a segment, from one on and up to another, and the steps that lead there."""
+Passed = dict[Segment, tuple[int, int]]
+"""From where on a way has passed a segment, and after how many steps."""
+Walk = tuple[Segment, int, Steps, Passed]
 
 
 @dataclass(eq=False, slots=True)
 class Way:
-    """To the next node that matters, past some that touch; `choice`: it ends a branch of one."""
+    """To the next node where a search stops, if it comes to one; `choice`: it ends a branch of one. `past`: what it
+    passes; `tells`: the events there that tell others, and add nothing to what their own threads know."""
 
-    to: Node
+    to: Node | None
     steps: Steps
     choice: bool
-    past: tuple[tuple[Node, Steps], ...]
+    past: list[Part]
+    tells: list[tuple[Node, Steps]]
 
 
 @dataclass(eq=False, slots=True)
 class Ways:
     """All ways past what does not matter, found as they are asked for.
 
-    `past`: the accesses that stand on them: from which node, and by which steps.
+    `past`: those that pass a segment: from which node, which nodes of it, and by which steps.
     """
 
-    matters: Matters
-    doing: dict[Hashable, bool] = field(default_factory=lambda: {None: False})
-    """Which kinds of acts matter, as far as they have been met."""
+    matters: Kinds | Matters
+    doing: dict[Hashable, Deed] = field(default_factory=lambda: {None: Deed.NOTHING})
+    """What kinds of acts do, as far as they have been met."""
+    deeds: dict[Segment, tuple[list[int], list[tuple[int, Node]]]] = field(default_factory=dict)
+    """Where in a segment a search stops, and where others are told."""
     found: dict[Node, list[Way]] = field(default_factory=dict)
-    past: dict[Node, list[tuple[Node, Steps]]] = field(default_factory=dict)
+    past: dict[Segment, list[tuple[Node, int, int, Steps]]] = field(default_factory=dict)
 
     def on(self, node: Node) -> list[Way]:
         """The ways from a node."""
         here = self.found.get(node)
         if here is None:
             here = self.found[node] = self._from(node)
+            for way in here:
+                for segment, first, behind, steps in way.past:
+                    self.past.setdefault(segment, []).append((node, first, behind, steps))
         return here
 
-    def _matters(self, node: Node) -> bool:
-        found = self.doing[node.does] = self.matters.by(node.event)
+    def _from(self, node: Node) -> list[Way]:
+        """Past all that does not stop a search, and on both ways from the end of a loop's body."""
+        found, walks, segment = list[Way](), list[Walk](), node.segment
+        if node.place + 1 < len(segment.nodes):
+            walks.append((segment, node.place + 1, (), {}))
+        else:
+            passed: Passed = {segment: (len(segment.nodes), 0)}
+            for after, kind, clock in node.next:
+                if kind == CHOICE:
+                    found.append(Way(after, (), True, [], []))
+                else:
+                    steps = () if kind == PLAIN else ((kind, clock),)
+                    walks.append((after.segment, after.place, steps, passed))
+        for walk in walks:
+            found += self._walk(*walk, walks)
         return found
 
-    def _from(self, node: Node) -> list[Way]:
-        found, doing = list[Way](), self.doing
-        for after, kind, clock in node.next:
-            steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
-            past: list[tuple[Node, Steps]] = []
-            while (
-                kind != CHOICE
-                and len(after.next) == 1
-                and after.next[0][1] != CHOICE
-                and not (doing[after.does] if after.does in doing else self._matters(after))
-            ):
-                if after.event is not None and after.event.accesses:
-                    past.append((after, tuple(steps)))
-                after, step, inner = after.next[0]
-                if step != PLAIN:
-                    steps.append((step, inner))
-            found.append(Way(after, tuple(steps), kind == CHOICE, tuple(past)))
-            for touching, before in past:
-                self.past.setdefault(touching, []).append((node, before))
+    def _walk(
+        self, segment: Segment, at: int, steps: Steps, passed: Passed, walks: list[Walk]
+    ) -> Iterator[Way]:
+        """As far as a way goes; where it parts, the other part is left for later."""
+        past, tells = list[Part](), list[tuple[Node, Steps]]()
+        to: Node | None = None
+        while True:
+            stops, telling = self.deeds.get(segment) or self._sorted(segment)
+            nodes, number = segment.nodes, bisect_left(stops, at)
+            behind = stops[number] if number < len(stops) else len(nodes)
+            again, before = passed.get(segment, (behind, 0))
+            if again < behind:
+                behind = max(at, again)
+                if any([step == LEAVE for step, _ in steps[before:]]):
+                    to = nodes[behind]
+            elif behind < len(nodes):
+                to, again = nodes[behind], behind
+            elif not self._goes_on(nodes[-1]):
+                to, behind = nodes[-1], len(nodes) - 1
+                again = behind
+            if at < behind:
+                past.append((segment, at, behind, steps))
+                if telling:
+                    tells += [(node, steps) for i, node in telling if at <= i < behind]
+            if to is not None or again < len(nodes):
+                break  # without a stop, what is said of later turns is less than what has been said
+            passed = {**passed, segment: (at, len(steps))}
+            (after, kind, clock), *others = nodes[-1].next
+            walks += [(n.segment, n.place, (*steps, (k, c)), passed) for n, k, c in others]
+            if kind != PLAIN:
+                steps = *steps, (kind, clock)
+            segment, at = after.segment, after.place
+        if to is not None or past:
+            yield Way(to, steps, False, past, tells)
+
+    def _sorted(self, segment: Segment) -> tuple[list[int], list[tuple[int, Node]]]:
+        deeds = [(i, n, self.doing.get(n.does) or self._deed(n)) for i, n in segment.acts]
+        found = self.deeds[segment] = (
+            [i for i, _, deed in deeds if deed is Deed.STOPS],
+            [(i, n) for i, n, deed in deeds if deed is Deed.TELLS],
+        )
         return found
+
+    def _deed(self, node: Node) -> Deed:
+        found = self.doing[node.does] = self.matters.by(node.event, node.role.cta)
+        return found
+
+    def _goes_on(self, node: Node) -> bool:
+        """Whether a search does not stop at the end of a segment."""
+        ends = node.next
+        if len(ends) == 1:
+            return ends[0][1] != CHOICE
+        return isinstance(self.matters, Matters) and _turns(ends)
+
+
+def _turns(ends: list[Edge]) -> bool:
+    """Whether a node ends the body of a loop."""
+    return len(ends) == 2 and ends[0][1] == NEXT and ends[0][2] is not None and ends[0][2].high > 1

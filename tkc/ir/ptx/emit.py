@@ -46,7 +46,7 @@ from tkc.ir.ptx.kernel import (
 from tkc.ir.ptx.registers import RegisterType, reg, type_of
 from tkc.ir.ptx.shape import Shape, Spelling
 from tkc.ir.ptx.values import ImmOp, JoinOp, SliceOp, UndefOp
-from tkc.ir.syntax import construct, segments
+from tkc.ir.syntax import Result, append, construct, segments
 
 
 class At(NamedTuple):
@@ -160,16 +160,16 @@ class Emit:
             arguments = arguments[count:]
         if plan.simple and not named and len(arguments) == len(shape.arguments):
             for argument, operand in zip(arguments, shape.arguments, strict=True):
-                if not isinstance(argument, SSAValue):
+                if argument.__class__ is not Result:
                     argument = self._operand(plan, operand, argument, properties)
-                operands.append(argument)
+                operands.append(argument)  # pyright: ignore[reportArgumentType]
         else:
             self._bind(plan, arguments, named, operands, properties)
         types = self._result_types(plan, operands, results)
         op = construct(plan.kind, operands, types, properties, self.location)
-        self.block.add_op(op)
-        made = op.results
-        return made[0] if len(made) == 1 else tuple(made) if made else None
+        append(self.block, op)
+        made = (*op.results,)
+        return made[0] if len(made) == 1 else made or None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """`emit.add(".u32", a, b)` for names without dots."""
@@ -264,7 +264,7 @@ class Emit:
             raise Bug("ptx emission", f"{plan.shape.row.name} needs the types of its results")
         if plan.shape.maps and types:
             for value in operands:
-                count = type_of(value).count
+                count = value._type.count  # pyright: ignore
                 if count:
                     return [reg(t.kind, count) for t in types]
         return types
@@ -352,7 +352,7 @@ class Emit:
 
     def insert(self, op: Any) -> Any:
         """Appends an operation that was made elsewhere."""
-        self.block.add_op(op)
+        append(self.block, op)
         return op
 
     @contextmanager

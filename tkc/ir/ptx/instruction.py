@@ -28,7 +28,7 @@ from tkc.ir.ptx.families import family_of, find
 from tkc.ir.ptx.registers import WIDTHS, RegisterType, type_of
 from tkc.ir.ptx.shape import Shape, Spelling
 from tkc.ir.ptx.values import ImmOp, is_constant
-from tkc.ir.syntax import SEGMENTS, Operation
+from tkc.ir.syntax import SEGMENTS, Operation, checking_traits
 
 
 class Instruction(Operation):
@@ -88,10 +88,9 @@ class Instruction(Operation):
     @property
     def spelling(self) -> Spelling:
         """The mnemonic with what it needs; ValueError where the modifiers are not those of the row."""
-        get = self.properties.get
-        return self.SHAPE.spelling(
-            tuple([None if (p := get(s)) is None else p.data for s in self.SHAPE.slots])  # pyright: ignore
-        )
+        shape, get = self.SHAPE, self.properties.get
+        texts = tuple([None if (p := get(s)) is None else p.data for s in shape.slots])  # pyright: ignore
+        return shape.spellings.get(texts) or shape.spelling(texts)  # pyright: ignore
 
     def sizes(self) -> tuple[int, ...]:
         """How many operands each name of the shape has here; ValueError where they cannot be told."""
@@ -202,7 +201,7 @@ class Instruction(Operation):
                 _verify(self, spelling)
         except ValueError as error:
             raise VerifyException(str(error)) from None
-        for trait in self.traits:
+        for trait in checking_traits(self.__class__):
             trait.verify(self)
 
 
@@ -249,18 +248,25 @@ def _fits(actual: RegisterType, expected: str, type: str, wider: bool) -> bool:
 
 
 def _plainly_right(op: Instruction, spelling: Spelling) -> bool:
-    """Whether `_verify` would find nothing, told at a glance: most take single registers, each of its type."""
-    shape, results = op.SHAPE, op.results
-    if shape.plain is None or len(results) != len(shape.results) or shape.tied:
+    """Whether `_verify` would find nothing, told at a glance: most take one register each, or tuples, of their type."""
+    shape, results, properties = op.SHAPE, op.results, op.properties
+    if not shape.fixed or len(results) != len(shape.results) or shape.tied:
         return False
     values, kinds = (*results, *op._operands), spelling.plain_kinds
-    if len(values) != len(kinds) or not op.properties.keys() <= shape.properties:
+    if len(values) != len(kinds) or not properties.keys() <= shape.properties:
         return False
+    count = 0
     for value, kind in zip(values, kinds, strict=True):
-        type: Any = value.type
-        if type.__class__ is not RegisterType or type.count or (kind and type.kind != kind):
+        type: Any = value._type  # pyright: ignore[reportPrivateUsage]
+        if type.__class__ is not RegisterType or (kind and type.kind != kind):
             return False
-    return True
+        if type.count and type.count != count:
+            if count or not shape.maps:
+                return False
+            count = type.count
+    if count and not all([type_of(result).count for result in results]):
+        return False
+    return all([properties[n].__class__ is IntegerAttr for n in shape.offsets if n in properties])
 
 
 def _verify(op: Instruction, spelling: Spelling) -> None:

@@ -80,7 +80,7 @@ class _Isolated(IsolatedFromAbove):
         for inner in op.walk():
             if inner is not op:
                 inside.update(map(id, inner.results))
-                used.update(map(id, inner.operands))
+                used.update(map(id, inner._operands))  # pyright: ignore[reportPrivateUsage]
             for region in inner.regions:
                 for block in region.blocks:
                     inside.update(map(id, block.args))

@@ -110,7 +110,8 @@ class Shape:
         self.maps = not row.effects and not (self.lists or self.tuples or row.convergent)
         """Whether tuples as operands mean one instruction for each register."""
         self._templates: dict[frozenset[str], Template] = {}
-        self._spellings: dict[tuple[str | None, ...], Spelling] = {}
+        self.spellings: dict[tuple[str | None, ...], Spelling] = {}
+        """Those that have been asked for, by the texts of the slots."""
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
@@ -123,9 +124,14 @@ class Shape:
         return frozenset((*self.slots, *self.immediates, *segments)) | self.offsets
 
     @cached_property
+    def fixed(self) -> bool:
+        """Whether every operation has the same results and operands, each a register or, where it maps, a tuple."""
+        return not (self.optional or self.immediates or self.lists or self.tuples)
+
+    @cached_property
     def plain(self) -> tuple[str, tuple[int, ...]] | None:
         """A template and which of the results and operands, counted on, fills each hole; None where that may vary."""
-        if self.optional or self.immediates or self.lists or self.tuples or self.addresses:
+        if not self.fixed or self.addresses:
             return None
         template = self.template(frozenset())
         places = (*self.results, *self.operands)
@@ -157,7 +163,7 @@ class Shape:
 
     def spelling(self, texts: tuple[str | None, ...]) -> Spelling:
         """The spelling whose slots, in the order of `slots`, have these texts; ValueError says what would fit."""
-        found = self._spellings.get(texts)
+        found = self.spellings.get(texts)
         if found is None:
             row = self.row
             chosen = {s: t for s, t in zip(self.slots, texts, strict=True) if t is not None}
@@ -176,7 +182,7 @@ class Shape:
             counts = lengths(row, chosen)
             order = tuple([kinds[name] for name in (*self.results, *self.operands)])
             found = Spelling(mnemonic, version, needs, kinds, types, counts, order)
-            self._spellings[texts] = found
+            self.spellings[texts] = found
         return found
 
     def modifiers(self, text: str, given: Collection[str] = ()) -> dict[str, str]:

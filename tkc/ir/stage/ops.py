@@ -90,6 +90,7 @@ from tkc.ir.stage.synchronisation import (
     WaitOp,
     WarpSyncOp,
 )
+from tkc.ir.stage.tensor_operands import TENSOR_OPERANDS
 from tkc.ir.stage.types import (
     AccumulatorType,
     BarriersType,
@@ -362,7 +363,7 @@ STAGE = Dialect(
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, WriteAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp,
         MapOp, *VECTORS,
-        *SCALED, *STEALING, *EXPLICIT, *ELEMENTS, *DEBUGGING, *MAPS, *NUMBERS,
+        *SCALED, *STEALING, *EXPLICIT, *ELEMENTS, *DEBUGGING, *MAPS, *NUMBERS, *TENSOR_OPERANDS,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, MapsType, RingType],
 )  # fmt: skip

@@ -38,6 +38,7 @@ from tkc.ir.syntax import Operation
 from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import LOOPS
 from tkc.ir.tile.scales import SCALED, check_scaled
+from tkc.ir.tile.tensor_operands import TENSOR_OPERANDS
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -546,7 +547,7 @@ TILE = Dialect(
     [
         KernelOp, ScheduleOp, EditedMapsOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
         PutOp, GetOp, TurnOp, SkipOp, SliceOp, CopyOp, ZeroOp, KeepOp, MmaOp, ReadOp, CastOp, MapOp,
-        *LOOPS, *VECTORS, *SCALED, *EXPLICIT,
+        *LOOPS, *VECTORS, *SCALED, *EXPLICIT, *TENSOR_OPERANDS,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

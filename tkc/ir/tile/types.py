@@ -343,14 +343,23 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
         return tuple(d.data for d in self.dims)
 
 
+OPERAND = "bf16"
+"""The dtype of tiles in tensor memory that products take as their first operand; none sums in it."""
+
+
 @irdl_attr_definition
 class AccumType(ParametrizedAttribute, TypeAttribute):
-    """A ring of accumulators, in tensor memory or registers as the target has it: `!tile.accum<f32, [128, 256], 2>`."""
+    """A ring of accumulators, in tensor memory or registers as the target has it: `!tile.accum<f32, [128, 256], 2>`; of
+    bf16, of first operands of products in tensor memory."""
 
     name = "tile.accum"
     dtype: StringAttr
     dims: ArrayAttr[IntAttr]
     depth: IntAttr
+
+    @property
+    def is_operand(self) -> bool:
+        return self.dtype.data == OPERAND
 
     @classmethod
     def of(cls, dtype: str, shape: Sequence[int], depth: int) -> AccumType:

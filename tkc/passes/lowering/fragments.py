@@ -16,6 +16,7 @@ from tkc.ir.ptx.emit import At
 from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, FragmentLayout, FragmentType
+from tkc.ir.tile.types import OPERAND
 from tkc.passes.lowering import narrow
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
 
@@ -118,14 +119,17 @@ def in_columns(k: Kernel, fragment: Fragment) -> list[SSAValue]:
 
 @lowers(s.WriteAccumulatorOp, Feature.TCGEN05)
 def write_tensor(k: Kernel, op: s.WriteAccumulatorOp) -> None:
-    """Stores of 32 lanes by each warp (PTX: tcgen05.st.32x32b), and the wait for them."""
+    """Stores of 32 lanes by each warp (PTX: tcgen05.st.32x32b), and the wait for them; of an operand of products two
+    neighbours in a column."""
     accumulator: Accumulator = k.values[op.accumulator]
     width = op.accumulator.type
     assert isinstance(width, AccumulatorType)
     registers = in_columns(k, k.values[op.fragment])
     lanes = k.emit("shl", ".b32", k.bit_and(k.warp, 3), 21)
-    address = k.add(k.add(accumulator.address, lanes), k.number(op.column))
-    address = k.add(address, op.row_block.value.data * width.shape[1])
+    each = 2 if width.dtype.data == OPERAND else 1
+    column = k.shift_right(k.number(op.column), each - 1)
+    address = k.add(k.add(accumulator.address, lanes), column)
+    address = k.add(address, op.row_block.value.data * width.shape[1] // each)
     done = 0
     while done < len(registers):
         count = min(MOST_LOADED, 1 << (len(registers) - done).bit_length() - 1)

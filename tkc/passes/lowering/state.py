@@ -28,7 +28,16 @@ from tkc.ir.stage.structure import PAIR
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile.types import TensorType
 
-RARE_FAMILIES = ("bulk", "debugging", "elements", "explicit", "maps", "numbers", "stealing")
+RARE_FAMILIES = (
+    "bulk",
+    "debugging",
+    "elements",
+    "explicit",
+    "maps",
+    "numbers",
+    "stealing",
+    "tensor_operands",
+)
 """Files of ways that few kernels need: they register when an operation has none yet, and are not imported before."""
 
 Number = SSAValue | int

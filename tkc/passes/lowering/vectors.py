@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -214,14 +215,16 @@ def _masked(k: Kernel, kind: str, parts: Parts, valid: Any, step: int) -> list[S
 def _tree(k: Kernel, kind: str, values: list[SSAValue], start: SSAValue) -> SSAValue:
     """All registers of the tuples and the start in one, halving tuples as long as they are even."""
     row = BINARY[kind]
-    while len(values) > 1:
-        like = [x for x in values if type_of(x).count == type_of(values[0]).count]
-        if len(like) < 2:
-            break
-        a, b = like[:2]
-        values = [x for x in values if x is not a and x is not b]
-        values.append(k.emit(*row, a, b))
+    like = [i for i, x in enumerate(values) if type_of(x).count == type_of(values[0]).count][:2]
+    if len(like) == 2:
+        joined = k.emit(*row, *[values[i] for i in like])
+        values = [*(x for i, x in enumerate(values) if i not in like), joined]
         values.sort(key=lambda x: -type_of(x).count)
+        longest = deque(x for x in values if type_of(x).count == type_of(values[0]).count)
+        values = values[len(longest) :]
+        while len(longest) > 1:
+            longest.append(k.emit(*row, longest.popleft(), longest.popleft()))
+        values.insert(0, longest[0])
     singles: list[SSAValue] = []
     for x in values:
         count = type_of(x).count

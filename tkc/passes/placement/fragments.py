@@ -24,6 +24,7 @@ from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.explicit import ReadColumnsOp
 from tkc.ir.tile.loops import ForSpanOp
 from tkc.ir.tile.scales import ScaledMmaOp
+from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType
 from tkc.passes.placement.places import first_row, limit_of, load
 from tkc.passes.placement.state import Placement
@@ -450,7 +451,9 @@ def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
     return [] if result is None else [result]
 
 
-def _products_of(p: Placement, read: t.ReadOp, accum: SSAValue) -> Iterable[t.MmaOp | ScaledMmaOp]:
+def _products_of(
+    p: Placement, read: t.ReadOp, accum: SSAValue
+) -> Iterable[t.MmaOp | ScaledMmaOp | TensorMmaOp]:
     """The products that a slot's sum is made of."""
     if block_of(read.tile) is not None and shares_place(accum):
         from tkc.passes.placement.keeping import products_of
@@ -459,11 +462,11 @@ def _products_of(p: Placement, read: t.ReadOp, accum: SSAValue) -> Iterable[t.Mm
     return [
         op
         for op in p.kernel.walk()
-        if isinstance(op, t.MmaOp | ScaledMmaOp) and slot_owner(op.d) is accum
+        if isinstance(op, t.MmaOp | ScaledMmaOp | TensorMmaOp) and slot_owner(op.d) is accum
     ]
 
 
-def _trips(product: t.MmaOp | ScaledMmaOp) -> list[SSAValue]:
+def _trips(product: t.MmaOp | ScaledMmaOp | TensorMmaOp) -> list[SSAValue]:
     """The extents of the loops between an item and a product in it: none of them empty, and the product runs."""
     trips: list[SSAValue] = []
     parent = product.parent_op()
@@ -483,7 +486,9 @@ def _trips(product: t.MmaOp | ScaledMmaOp) -> list[SSAValue]:
     return trips
 
 
-def _at_kernel_level(p: Placement, extent: SSAValue, product: t.MmaOp | ScaledMmaOp) -> SSAValue:
+def _at_kernel_level(
+    p: Placement, extent: SSAValue, product: t.MmaOp | ScaledMmaOp | TensorMmaOp
+) -> SSAValue:
     found = p.values.get(extent)
     owner = found.owner if found is not None else None
     if found is None or not isinstance(owner, Operation) or owner.parent_block() is not p.top:

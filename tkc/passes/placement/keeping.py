@@ -15,10 +15,11 @@ from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import Home
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.scales import ScaledMmaOp
+from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AccumType, RegsType, SharedType, SliceType
 from tkc.passes.placement.state import Placement
 
-Product = t.MmaOp | ScaledMmaOp
+Product = t.MmaOp | ScaledMmaOp | TensorMmaOp
 
 
 def keep(p: Placement, op: t.KeepOp) -> None:
@@ -36,7 +37,9 @@ def _how(p: Placement, op: Operation, place: SSAValue) -> list[How]:
     """The ways in which an operation touches a place."""
     registers = [How.TENSOR if isinstance(place.type, AccumType) else How.GENERIC]
     match op:
-        case t.MmaOp() | ScaledMmaOp() if any(place_of(x) is place for x in (op.d, op.a, op.b)):
+        case t.MmaOp() | ScaledMmaOp() | TensorMmaOp() if any(
+            place_of(x) is place for x in (op.d, op.a, op.b)
+        ):
             return [How.TCGEN05 if p.home is Home.TENSOR else How.WGMMA]
         case t.ReadOp() if place_of(op.tile) is place:
             return registers

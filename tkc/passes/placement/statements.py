@@ -16,12 +16,14 @@ from tkc.ir.stage.explicit import IdentityOp
 from tkc.ir.stage.numbers import NumberOp
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.tensor_operands import TensorMmaOp as StageTensorMmaOp
 from tkc.ir.stage.types import AccumulatorType, Home
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, IndexOp, PartOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, ScaleAttr, TensorType
 from tkc.passes.placement import scales, vectors
 from tkc.passes.placement.copies import copy
@@ -102,6 +104,8 @@ def _statement(p: Placement, op: Operation) -> None:
             _mma(p, op)
         case ScaledMmaOp():
             scales.product(p, op)
+        case TensorMmaOp():
+            _tensor_mma(p, op)
         case CopyScalesOp():
             scales.copy_scales(p, op)
         case t.KeepOp():
@@ -271,6 +275,21 @@ def _open(p: Placement, arg: SSAValue, tile: SSAValue, slot: SSAValue) -> Slot:
             s.OpenOp.create(operands=[opened.buffer, slot], result_types=[type])
         )
     return opened
+
+
+def _tensor_mma(p: Placement, op: TensorMmaOp) -> None:
+    key, left, b = p.role.key(op.d), p.role.key(op.a), p.role.slots[op.b]
+    for slot in (p.role.slots[key], p.role.slots[left], b):
+        slot.touch(How.TCGEN05)
+    source = p.role.accumulators[key]
+    properties = {n: v for n, v in op.properties.items() if n in ("trans_b", "alone")}
+    p.role.accumulators[key] = p.emit.value(
+        StageTensorMmaOp.create(
+            operands=[source, p.role.accumulators[left], b.buffer, b.slot],
+            properties=properties,
+            result_types=[source.type],
+        )
+    )
 
 
 GROUP = 4
