@@ -107,11 +107,11 @@ WITHOUT = {
     "as it is": ((), []),
     "the reader does not wait": (
         (("                sync 1, 256\n", ""), ("                arrive 1, 256\n", "")),
-        ["nothing orders the write of v by store_element in role math[0] and the read of v by load_element in role math[1]"],
+        ["nothing orders the write of v by a store of an element in role math[0] and the read of v by `read` in role math[1]"],
     ),
     "the writer does not wait": (
         (("                sync 2, 256\n", ""), ("                arrive 2, 256\n", "")),
-        ["nothing orders the read of v by load_element in role math[1] and the write of v by store_element in role "
+        ["nothing orders the read of v by `read` in role math[1] and the write of v by a store of an element in role "
          "math[0], 1 iteration of item later"],
     ),
 }  # fmt: skip

@@ -148,8 +148,8 @@ def test_lanes_that_do_not_meet_before_they_tell_are_found() -> None:
         changed(SPELLED, ("                    sync warp\n", "")), target="sm_100a"
     )
     assert [h.message for h in check(kernel.module(after="eliminate-fences"))] == [
-        "nothing orders the tensor-memory write of p by write_accumulator in role convert and the tensor-memory read of "
-        "p by tensor_mma in role math"
+        "nothing orders the tensor-memory write of p by a copy to an accumulator in role convert and the "
+        "tensor-memory read of p by a matrix product in role math"
     ]
 
 
