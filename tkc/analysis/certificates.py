@@ -36,11 +36,12 @@ from tkc.analysis.known import (
 from tkc.analysis.machine import Code
 from tkc.analysis.moves import Run
 from tkc.analysis.phases import runs
-from tkc.analysis.places import Front, Instances, Kinds, Taken, around
+from tkc.analysis.places import Front, Instances, Kinds, Taken
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Kind, Proxy, Space, Touch
+from tkc.ir.nest import around
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
