@@ -292,7 +292,9 @@ def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
                     f"the emulator takes no pointer {value.offset} bytes into {value.argument}",
                 )
             array = given[value.argument]
-            if isinstance(array, np.generic):  # of which the emulator would make a number, not memory
+            if isinstance(
+                array, np.generic
+            ):  # of which the emulator would make a number, not memory
                 array = np.asarray(given[value.argument])
             args.append(array)
         elif isinstance(value, ScratchValue):
