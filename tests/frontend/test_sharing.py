@@ -168,7 +168,7 @@ def test_where_an_accumulator_may_lie() -> None:
         GEMM, ("    pipe inputs", "    accum e: tile[bf16, BM, BN] in d\n    pipe inputs")
     )
     assert only(mistakes(wrong)).message.startswith(
-        "not supported yet: a tile of bf16 in tensor memory"
+        "not supported yet: a tile of bf16 in the place of an accumulator"
     )
     wide = changed(
         GEMM, ("    pipe inputs", "    accum e: tile[f32, BM, 2 * BN] * 2 in d\n    pipe inputs")

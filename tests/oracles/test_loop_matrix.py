@@ -94,7 +94,6 @@ SHAPES: dict[str, tuple[list[str], list[str]]] = {
 }  # fmt: skip
 
 CAREFUL = {
-    "a tail of one item", "a first item by itself",
     "a tail in every tile", "two items against one", "one turn more", "other turns in each role",
 }  # fmt: skip
 """Where the analysis says that it cannot follow what is right, or warns that nothing says that roles turn equally often."""

@@ -229,7 +229,7 @@ def test_columns_that_products_may_still_read_stay() -> None:
     assert said.startswith(
         "copies of role move are not moved to the products: without their barriers, nothing orders"
     )
-    assert said.endswith("write of sa by copy_scales in role math, 1 iteration of k later")
+    assert said.endswith("write of sa by `copy` in role math, 1 iteration of k later")
 
 
 @pytest.mark.parametrize("apart", [True, False])

@@ -132,9 +132,8 @@ def test_a_wait_that_may_miss_its_phase_proves_nothing() -> None:
     block.insert_op_after(more, own)
     (found,) = owned_twice(whole)
     assert found.code == "TK326"
-    assert (
-        "scaled.empty may complete its next phase before math.scaled.empty.added" in found.message
-    )
+    said = "scaled.empty may complete its next phase before the wait for a free slot of scaled (line 28) in role math"
+    assert said in found.message
 
 
 SUMS = """

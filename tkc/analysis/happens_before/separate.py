@@ -125,7 +125,9 @@ def _stays(value: SSAValue) -> bool:
 
 def _in_loop(value: SSAValue) -> bool:
     at = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
-    round_it = takewhile(lambda o: not isinstance(o, s.RoleOp | s.KernelOp), outward(at) if at else ())
+    round_it = takewhile(
+        lambda o: not isinstance(o, s.RoleOp | s.KernelOp), outward(at) if at else ()
+    )
     return any(o.regions and not isinstance(o, s.IfOp) for o in round_it)
 
 
