@@ -130,7 +130,7 @@ def _check_operands(accums: list[AccumOp], target: Target) -> None:
                 f"{accum.sym_name.data} is an operand of products in tensor memory, which needs {Feature.TCGEN05}; "
                 f"{target.name} has none: registers write it to a `shared` tile there, which products read",
                 location_of(accum),
-                fix=targets_with({Feature.TCGEN05}),
+                help=targets_with({Feature.TCGEN05}),
             )
 
 

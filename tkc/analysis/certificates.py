@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from operator import ge
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -224,7 +224,7 @@ class Judge:
     """Follows chains in runs of a kernel by the rules of a model."""
 
     run: Run
-    ops: Mapping[str, Operation] = field(default_factory=dict)
+    ops: Mapping[str, Operation] = field(default_factory=dict[str, "Operation"])
     """Operations by their names."""
     routes: dict[int, Route] = field(default_factory=dict)
     """By the identity of a chain, of a certificate that stays as it is meanwhile."""
@@ -244,15 +244,26 @@ class Judge:
         slots = firsts.by_slot, seconds.by_slot
         if not _slots_alike(firsts, seconds):
             slots = {None: [*range(len(firsts.at))]}, {None: [*range(len(seconds.at))]}
-        there = {y: self._reach(pair.forward, firsts, y) for y in seconds.kinds}
-        back = {x: self._reach(pair.back, seconds, x) for x in firsts.kinds} if not alone else there
-        for slot, ones in slots[0].items():
-            others = slots[1].get(slot)
-            if others is not None:
-                self._in_order(pair, Side(firsts, ones, there), Side(seconds, others, back))
+        there = {y: self._nowhere(firsts, y) for y in seconds.kinds}
+        back = {x: self._nowhere(seconds, x) for x in firsts.kinds} if not alone else there
+        sides = [
+            (Side(firsts, ones, there), Side(seconds, others, back))
+            for slot, ones in slots[0].items()
+            if (others := slots[1].get(slot)) is not None
+        ]
+        ways = zip_longest(pair.forward, () if alone else pair.back)
+        for forward, backward in ways:  # often the first is enough
+            if forward is not None:
+                self._add(there, forward, firsts)
+            if backward is not None:
+                self._add(back, backward, seconds)
+            if all(_all_in_order(*both) for both in sides):
+                return
+        for both in sides:
+            self._in_order(pair, *both)
 
     def _in_order(self, pair: Pair, firsts: Side, seconds: Side) -> None:
-        if len(firsts.to) == len(seconds.to) == 1 and _all_in_order(firsts, seconds):
+        if _all_in_order(firsts, seconds):
             return
         for x in firsts.which:
             for y in seconds.which:
@@ -294,10 +305,13 @@ class Judge:
 
     # Chains ----------------------------------------------------------------------------------------------------------
 
-    def _reach(self, chains: list[tuple[Link, ...]], of: Instances, y: Access) -> Reach:
-        """From where on in its role the second access comes after instances of the first, by any of the chains."""
-        whole, part = self.run.latest(of, y.copy), None
-        for chain in chains:
+    def _nowhere(self, of: Instances, y: Access) -> Reach:
+        """That the second access comes after instances of the first in no run."""
+        return Reach(self.run.latest(of, y.copy), None)
+
+    def _add(self, to: dict[Access, Reach], chain: tuple[Link, ...], of: Instances) -> None:
+        """Adds from where on in their role accesses come after instances of another by a chain."""
+        for y, known in to.items():
             try:
                 route = self.route(chain)
                 for access in of.kinds:
@@ -306,10 +320,10 @@ class Judge:
             except Broken as error:
                 self.run.why = str(error)
                 continue
-            whole = _sooner(whole, found.whole)
+            part = known.part
             if found.part is not None:
                 part = found.part if part is None else _sooner(part, found.part)
-        return Reach(whole, part)
+            to[y] = Reach(_sooner(known.whole, found.whole), part)
 
     def _certain(self, chain: tuple[Link, ...], x: Access, y: Access) -> None:
         """Raises Broken where a step stands in a loop that may not turn, and neither what is before it nor what comes
@@ -474,7 +488,9 @@ class Side(NamedTuple):
 
 def _all_in_order(firsts: Side, seconds: Side) -> bool:
     """Whether each of some accesses comes after those of the other side that do not come after it, which looks at each
-    once; where it does not, an access that stands on both sides may be why."""
+    once, where all of a side are of one kind; where it does not, an access that stands on both sides may be why."""
+    if len(firsts.to) != 1 or len(seconds.to) != 1:
+        return False
     places, latest = seconds.at, list(accumulate(seconds.reach, max, initial=-1))
     if firsts.of is seconds.of:
         return all(map(ge, places, latest))

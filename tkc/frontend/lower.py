@@ -566,8 +566,8 @@ class _Kernel:
         convert = kind.startswith("to_") and (operands[0].type, type) != (i32, f32)
         numbers = convert or any(v.type in OF_NUMBERS for v in operands)
         op = T.MapOp if isinstance(type, RegsType) else NumberOp if numbers else ArithOp
-        how = StringAttr(CONVERT if convert else kind)
-        return self.value(op, span, operands, type, {"kind": how})
+        how: dict[str, Attribute] = {"kind": StringAttr(CONVERT if convert else kind)}
+        return self.value(op, span, operands, type, how)
 
 
 def _counts(size: Size) -> str | None:

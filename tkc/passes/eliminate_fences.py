@@ -186,8 +186,8 @@ class Elimination:
         if not changes:
             return {}, proofs
         undo = {op: ways[0]() for op, ways in changes}
-        again = proofs.restated(undo)
-        if again.rest_on_no_more(proofs) and again.settled:
+        again = proofs.restated(undo, hopeful=True)
+        if again is not None:
             return undo, again
         for back in undo.values():
             back()
@@ -217,7 +217,7 @@ class Elimination:
         for change in ways:
             back = change()
             again = proofs.restated((op,))
-            if again.rest_on_no_more(proofs) and again.settled:
+            if again is not None:
                 undo[op] = back
                 return again
             back()
@@ -272,7 +272,7 @@ class Elimination:
                 continue
             undo = self.halves.of(fence, word, issuing)()
             again = proofs.restated((fence,), [halves[op] for op in issuing])
-            if again.rest_on_no_more(proofs) and again.settled:
+            if again is not None:
                 found[fence], proofs = undo, again
             else:
                 undo()

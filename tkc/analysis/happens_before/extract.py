@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
+from tkc.analysis.happens_before.beside import chain_items_beside
 from tkc.analysis.happens_before.chained import chain_alike
 from tkc.analysis.happens_before.conditions import who_acts
 from tkc.analysis.happens_before.copies import alike, apart, chosen, differing
@@ -71,6 +72,7 @@ def program(kernel: s.KernelOp) -> Program:
             for group in range(each.role.groups.value.data):
                 made.roles.append(_role(each, group, rank, cluster, made, write))
     chain_alike(made)
+    chain_items_beside(made)
     number_meetings(made)
     split_rings(made)
     settle(made)

@@ -8,7 +8,7 @@ is then known as the state says. Positions are partial: a node keeps those that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,8 @@ from tkc.analysis.happens_before.ways import Steps, Ways
 from tkc.ir.isa.memory import Done, Space
 
 Key = tuple[State, tuple[Clock, ...]]
+Caps = Mapping[Clock, tuple[int, int]]
+"""The latest counts of a clock that are looked at: where it is the first of a position, and where a later one."""
 FAR = 100
 """Between roles of which neither tells the other."""
 MOST_LABELS = 100_000
@@ -71,7 +73,7 @@ class Reach:
     Accesses that go one way share them: `entry` is the first node behind them all that acts, or the access's own one.
     `without`: events that are taken as absent. `any_site`: an item may come by any of several arrivals. `moment`: the
     source is the event itself, not an access. `whoever`: that of any of its threads. Positions later than `most` counts
-    are not looked at. `turns`: those of its innermost loop in which the access is.
+    are not looked at, nor those beyond `caps`. `turns`: those of its innermost loop in which the access is.
     """
 
     graph: Graph
@@ -85,6 +87,7 @@ class Reach:
     entry: Node | None = None
     turns: Turns | None = None
     hasty: bool = False
+    caps: Caps | None = None
     chains: bool = False
     """Whether chains are asked for, whose steps end where a label stands: always of accesses, unless `hasty`."""
     brief: bool = field(init=False)
@@ -191,6 +194,8 @@ class Reach:
             clocks = tuple([c for c, _ in position])
             if any(o > most or o < -limit for _, o in position):
                 return
+        if self.caps is not None and self._beyond(position):
+            return
         here = self.labels.get(node)
         if here is None:
             here = self.labels[node] = {}
@@ -222,6 +227,11 @@ class Reach:
         asked = self.asked.get(node)
         if asked is not None:
             asked.append(label)
+
+    def _beyond(self, position: Position) -> bool:
+        caps = self.caps or {}
+        clock, offset = position[0]
+        return offset > caps[clock][0] or any([o > caps[c][1] for c, o in position[1:]])
 
     def at(self, node: Node) -> list[Label]:
         """What is known at a node so far, also where it does nothing; of those on the way to `entry`, see `begun`.
@@ -259,6 +269,8 @@ class Reach:
         if node.turns is not None:
             position = rounded(self.graph, self.turns, position, node.turns)
         limit, most = self.graph.limit, self.most
+        if self.caps is not None and self._beyond(position):
+            return None
         if not all([-limit <= offset <= most for _, offset in position]):
             return None
         how = rule if rule != "po" else last
@@ -400,9 +412,8 @@ class Reach:
                 self._to_waits(Told(event.act, site, state, rule), first)
 
     def _group(self, label: Label, told: Told) -> None:
-        """Several arrivals share the items of a barrier: a wait knows what each of them tells it."""
+        """Several arrivals, or copies, share the items of a barrier: a wait knows what each of them tells it."""
         act, site, state, cases = told.act, told.site, told.state, told.cases
-        assert isinstance(act, Arrive)
         assert cases is not None
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
@@ -411,7 +422,10 @@ class Reach:
             items = ((site.clock, 0),)  # the access's own item is in its own branch
         item = shift(items, 0 if site.after else site.offset)
         waits: dict[tuple[State, str], set[Node]] = {}
-        for after, rule in released(self.source, self.moment, state, act):
+        handed = [(state, told.rule)]
+        if isinstance(act, Arrive):
+            handed = list(released(self.source, self.moment, state, act))
+        for after, rule in handed:
             for wait in self.graph.rings[act.barrier].waits:
                 made = learned(
                     self.graph, self.source, self.moment, (after, rule), act, site.node, wait.node
@@ -502,6 +516,7 @@ class Reach:
                 continue
             position = shift(items, apart // site.rate)
             for after, rule in met:
+                after = automaton.of(after, other.node.threads)
                 self._handed(other.node, after, position, rule, label)
 
     def _handed(

@@ -28,6 +28,7 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.graph import Graph, build
 from tkc.analysis.happens_before.inserted import put_before
+from tkc.analysis.happens_before.near import Near
 from tkc.analysis.happens_before.operations import restated
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rests import Fence, rests_on, steps_of
@@ -211,14 +212,24 @@ class Proofs:
 
     def without(self, gone: Iterable[Operation]) -> Proofs:
         """The proofs without some fences: what rests on none of them stands."""
-        return self._again(self.absent.union(e for f in gone for e in self.events[f]))
+        absent = self.absent.union(e for f in gone for e in self.events[f])
+        found = self._changed(absent)
+        away = {e.op for e in absent - self.absent}
+        found.hazards = list(found._again_judged(self.hazards, away, absent))
+        return found
 
     def _rests_on(self, hazard: Hazard, judge: Judge) -> frozenset[Operation] | None:
         return rests_on(judge, hazard, self.others[hazard.first, hazard.second])
 
-    def restated(self, changed: Iterable[Operation], present: Iterable[Operation] = ()) -> Proofs:
+    def restated(
+        self,
+        changed: Iterable[Operation],
+        present: Iterable[Operation] = (),
+        hopeful: bool = False,
+    ) -> Proofs | None:
         """The proofs now that some operations have another space or scope, and that fences of `preceded` have been put
-        in: what uses none of the former stands.
+        in: what uses none of the former stands. None where not everything is in order, on no more assumptions than
+        before; `hopeful`: most likely it is.
 
         Barriers keep their protocol as before, which asks for neither. Where the operations get back what they had,
         and `restate` is told so, the proofs from before are right again.
@@ -226,7 +237,14 @@ class Proofs:
         away = set(changed)
         self.restate(away)
         absent = self.absent.difference(e for f in present for e in self.events[f])
-        return self._again(absent, away)
+        found = self._changed(absent, away)
+        if not hopeful:
+            give_up_early(found.with_all)
+        for hazard in found._again_judged(self.hazards, away, frozenset()):
+            if hazard.verdict is not Verdict.ORDERED:
+                return None
+            found.hazards.append(hazard)
+        return found if found.rest_on_no_more(self) and found.settled else None
 
     def restate(self, changed: Iterable[Operation]) -> None:
         """Tells the graph that some operations have another space or scope."""
@@ -252,27 +270,27 @@ class Proofs:
         found.absent = self.absent.union(e for events in made.values() for e in events)
         return found
 
-    def _again(self, absent: frozenset[Event], changed: Set[Operation] = frozenset()) -> Proofs:
-        """The proofs with other events absent and some operations changed: a pair is judged again where it rests on one
-        of them."""
+    def _changed(self, absent: frozenset[Event], changed: Set[Operation] = frozenset()) -> Proofs:
+        """The same with other events absent and some operations changed, before any pair is judged."""
         found = copy(self)
         found.rest, found.models, found.others = (
             dict(self.rest),
             dict(self.models),
             dict(self.others),
         )
-        found.absent = absent
+        found.absent, found.hazards = absent, []
         found.judge_of, found.with_all, found._guarded = dict(self.judge_of), found.judges(()), {}
-        away = changed | {e.op for e in absent - self.absent}
         if any(isinstance(e.act, ThreadFence) for e in absent ^ self.absent) or changed:
             found.early = self._early(absent)
-        found.hazards = [
-            h
-            if self._stands(h, away, frozenset() if changed else absent)
-            else found._judge(h.first, h.second, self.others[h.first, h.second])
-            for h in self.hazards
-        ]
         return found
+
+    def _again_judged(
+        self, hazards: Iterable[Hazard], away: Set[Operation], absent: Set[Event]
+    ) -> Iterator[Hazard]:
+        """The hazards of before a change, each judged again where it rests on an operation that is away."""
+        for h in hazards:
+            stands = self._stands(h, away, absent)
+            yield h if stands else self._judge(h.first, h.second, self.others[h.first, h.second])
 
     def _stands(self, hazard: Hazard, away: Set[Operation], absent: Set[Event]) -> bool:
         """Whether a proof was found without some events, or uses none of some operations; what has been found since may
@@ -325,6 +343,7 @@ class Proofs:
             if self._lets_start(gone, fence):
                 continue
             judges = self.judges([*gone, fence])
+            give_up_early(judges)
             new: dict[int, tuple[Hazard, Judge]] = {}
             for hazard in asked:
                 again = self.again(judges, hazard)
@@ -385,6 +404,12 @@ class Proofs:
         """Whether tensor memory is in order by another model only: a fence may do what this one cannot follow."""
         other = self.model_of(hazard) != self.profile
         return other and hazard.first.access.space is Space.TENSOR
+
+
+def give_up_early(judges: Mapping[str, Judge]) -> None:
+    """Lets judges say of a pair that it is in no order as soon as that is sure; not how."""
+    for judge in judges.values():
+        judge.near = Near(judge)
 
 
 def _generic_and_away(generic: Access, away: Place) -> bool:

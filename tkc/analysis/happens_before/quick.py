@@ -109,7 +109,8 @@ class Quick(Judge):
                 for pair in filter(in_order, pairs):
                     return pair
                 if len(ways) > 1:
-                    wanted = _open(pairs[0], ways)
+                    clock = pairs[0].clock
+                    wanted = pairs[0].open(ways[0].turns(clock), ways[1].turns(clock))
             went = [way.advance() for way, more in zip(ways, wanted, strict=True) if more]
             if not any(went) and not any([way.advance() for way in ways]):
                 return next(filter(in_order, pairs), None)
@@ -128,22 +129,6 @@ class Quick(Judge):
             x.owner ^ role.cta, y.owner ^ role.cta, x.part == y.part, own(x, y), own(y, x), *slots,
             *(pair.meetings.all for pair in pairs),
         )  # fmt: skip
-
-
-def _open(pair: Pair, ways: list[_Way]) -> list[bool]:
-    """Whether some instances that nothing orders have the second in a later turn, and in an earlier one."""
-    there, here = pair.known()
-    forward = min(there[0], ways[0].turns(pair.clock))
-    back = min(here[0], ways[1].turns(pair.clock))
-    meetings, span = pair.meetings, pair.clock.span
-    far = meetings.before + meetings.period + 1
-    later = range(int(max(1, 1 - back)) if back < inf else 1, int(min(forward, far + 1, span)))
-    earlier = range(int(max(1, 1 - forward)) if forward < inf else 1, int(min(back, far + 1, span)))
-    found = [
-        any(meetings.meets(d) for d in later),
-        any(meetings.meets(-d) for d in earlier),
-    ]
-    return found if any(found) else [True, True]
 
 
 class _Way:

@@ -7,6 +7,7 @@ from math import inf
 
 from xdsl.ir import Operation
 
+from tkc.analysis.happens_before.automaton import implies
 from tkc.analysis.happens_before.chains import BETWEEN, SILENT
 from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import (
@@ -18,18 +19,18 @@ from tkc.analysis.happens_before.events import (
     ThreadFence,
     Wait,
 )
-from tkc.analysis.happens_before.graph import Node
-from tkc.analysis.happens_before.labels import Label
-from tkc.analysis.happens_before.lasting import behind, entered
+from tkc.analysis.happens_before.graph import CHOICE, Node
+from tkc.analysis.happens_before.labels import Group, Label
+from tkc.analysis.happens_before.lasting import behind, entered, lasting
+from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict
 
 Fence = ProxyFence | TensorFence | ThreadFence
 
 
 def rests_on(judge: Judge, hazard: Hazard, others: list[Place]) -> frozenset[Operation] | None:
-    """The fences, arrivals and waits without which a proof would not stand; None where it has several ways, of which a
-    chain names one: where branches meet, or where arrivals of several sites make up an item. `others`: the accesses of
-    the same memory."""
+    """The fences, arrivals and waits without which a proof may not stand; None where there is none. `others`: the
+    accesses of the same memory."""
     if hazard.forward == -inf:
         return frozenset()
     if hazard.verdict is not Verdict.ORDERED:
@@ -40,33 +41,66 @@ def rests_on(judge: Judge, hazard: Hazard, others: list[Place]) -> frozenset[Ope
         _, label, _ = distance(reach, start, end, hazard.clock)
         if label is None:
             continue
-        if (first := entered(label)) and behind(reach, first):
-            return None  # and on what other branches say
         key = label, start.node
         if key not in reach.rests:
-            reach.rests[key] = _of_chain(judge, label, start.node)
-        of_chain = reach.rests[key]
-        if of_chain is None:
-            return None
-        used |= of_chain
+            reach.rests[key] = _of_label(judge, reach, label, start.node)
+        used |= reach.rests[key]
     return frozenset(used)
 
 
-def _of_chain(judge: Judge, label: Label, origin: Node) -> frozenset[Operation] | None:
-    """What the chain of a label rests on: it has the same steps for ever, and of an event only the kind is asked."""
-    used: set[Operation] = set()
-    for node, then, rule in label.chain(origin):
-        act = node.event.act if node.event is not None else None
-        told = isinstance(act, Arrive) and rule not in SILENT
-        if rule == "choice" or (told and _gathered(judge, node)):
-            return None
-        if told or (isinstance(act, Fence) and rule != "po"):
-            used.add(node.event.op)  # pyright: ignore
-        elif isinstance(act, AwaitGroup) and rule not in SILENT:
-            used.add(node.event.op)  # pyright: ignore
-        if then.event is not None and isinstance(then.event.act, Wait) and rule not in SILENT:
-            used.add(then.event.op)
+def _of_label(judge: Judge, reach: Reach, label: Label, origin: Node) -> frozenset[Operation]:
+    """What all chains rest on by which a label has become known: it has the same steps for ever, and of an event only
+    the kind is asked."""
+    used, left, seen = set[Operation](), [label], set[Label]()
+    if (first := entered(label)) and (after := behind(reach, first)):
+        left += [x for x in (lasting(reach, first, after),) if x is not None]
+    while left:
+        at = left.pop()
+        while at.before is not None and at not in seen:
+            seen.add(at)
+            before = at.before
+            start = before.node if before.before is not None else origin
+            used |= _of_step(start, at.node, at.rule)
+            if at.rule == CHOICE:
+                left += _in_branches(reach, at)
+            elif at.rule not in SILENT and _gathered(judge, start):
+                for node, known in _together(reach, at, start):
+                    used |= _of_step(node, at.node, at.rule)
+                    left.append(known)
+            at = before
     return frozenset(used)
+
+
+def _of_step(node: Node, then: Node, rule: str) -> set[Operation]:
+    """What one step rests on."""
+    found: set[Operation] = set()
+    act = node.event.act if node.event is not None else None
+    if (isinstance(act, Fence) and rule != "po") or (
+        isinstance(act, Arrive | AwaitGroup) and rule not in SILENT
+    ):
+        found.add(node.event.op)  # pyright: ignore
+    if then.event is not None and isinstance(then.event.act, Wait) and rule not in SILENT:
+        found.add(then.event.op)
+    return found
+
+
+def _in_branches(reach: Reach, label: Label) -> Iterator[Label]:
+    """What all branches of a choice knew, of what a label behind it says."""
+    clocks = tuple([clock for clock, _ in label.position])
+    for state, branches in reach.choices.get((label.node, clocks), {}).items():
+        if implies(state, label.state):
+            for known in branches.values():
+                yield from (one for _, one in known)
+
+
+def _together(reach: Reach, label: Label, arrival: Node) -> Iterator[tuple[Node, Label]]:
+    """The arrivals that make up the items of a barrier, by one of which a label has come, and what each knew."""
+    act = arrival.event.act if arrival.event is not None else None
+    assert isinstance(act, Arrive)
+    for site, known in reach.groups.get(
+        Group(arrival.role, act.barrier, label.state[:3]), {}
+    ).items():
+        yield from ((site.node, one) for _, one in known)
 
 
 def _ways(hazard: Hazard, others: list[Place]) -> Iterator[tuple[Place, Place]]:
@@ -82,7 +116,9 @@ def _ways(hazard: Hazard, others: list[Place]) -> Iterator[tuple[Place, Place]]:
 
 
 def _gathered(judge: Judge, node: Node) -> bool:
-    """Whether an arrival makes up the items of its barrier only together with others."""
+    """Whether a node is an arrival that makes up the items of its barrier only together with others."""
+    if node.event is None or not isinstance(node.event.act, Arrive):
+        return False
     sites = judge.graph.sites_of.get(node, ())
     return not all(site.every or site.sometimes for _, site in sites)
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
+from typing import TYPE_CHECKING
 
 from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
@@ -24,9 +25,15 @@ from tkc.analysis.happens_before.exclusion import contrary, exclusive
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.meetings import NEVER, TOGETHER, Meetings, meetings_of
-from tkc.analysis.happens_before.paths import Reach
+from tkc.analysis.happens_before.paths import Caps, Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Done, Space
+
+if TYPE_CHECKING:
+    from tkc.analysis.happens_before.near import Near
+
+LONG = 12
+"""Rounds of a search, of three steps from an access, after which a proof is taken to be unlikely."""
 
 
 class Verdict(StrEnum):
@@ -100,6 +107,10 @@ class Judge:
     """Whether any proof will do (`quick`)."""
     rows: dict[Hashable, Meetings] = field(default_factory=dict)
     """When two slots meet, by their repetitions."""
+    caps: Caps | None = None
+    """Counts of clocks beyond which nothing is followed (`near`)."""
+    near: Near | None = None
+    """Says which pairs are in no order, of those whose proof takes long."""
 
     def reach(self, place: Place) -> Reach:
         """The labels of an access, as far as they are followed; accesses that go one way share them."""
@@ -113,7 +124,7 @@ class Judge:
                 source = Source(place.access, place.event, node.threads, cta, home, self.assumed)
                 found = self.reached[key] = Reach(
                     self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns,
-                    hasty=self.hasty,
+                    hasty=self.hasty, caps=self.caps,
                 )  # fmt: skip
             self.reach_of[place] = found
         return found
@@ -186,7 +197,8 @@ class Judge:
         if pairs[0].never:
             return pairs[0].ordered()
         there, here = self.reach(first), self.reach(second)
-        news, ways = -1, [(there, second.node.role), (here, first.node.role)]
+        ways = [(there, second.node.role), (here, first.node.role)][: 1 if first is second else 2]
+        news, rounds, wanted = -1, 0, [True] * len(ways)
         while True:  # what is known only grows, so that a proof found on the way is one
             now = len(there.at(second.node)) + len(here.at(first.node))
             if now != news:
@@ -194,10 +206,16 @@ class Judge:
                 for pair in pairs:
                     if pair.gap() is None:
                         return pair.ordered()
-            if not any(
-                [reach.advance(role) for reach, role in ways[: 1 if first is second else 2]]
-            ):
+                if first is not second:
+                    wanted = pairs[0].open()
+            went = [
+                r.advance(role, 3) for (r, role), more in zip(ways, wanted, strict=True) if more
+            ]
+            if not any(went) and not any([r.advance(role) for r, role in ways]):
                 break
+            rounds += 1
+            if rounds == LONG and self.near is not None and self.near.parts(first, second):
+                return pairs[0].unordered()
         for pair in pairs:  # what is known after a choice may have come last
             if pair.gap() is None:
                 return pair.ordered()
@@ -351,6 +369,20 @@ class Pair:
 
     def gap_of(self, forward: float, back: float) -> tuple[int, int] | None:
         return _gap(forward, back, self.meetings, self.apart, self.clock.span)
+
+    def open(self, forward: float = inf, back: float = inf) -> list[bool]:
+        """Whether some instances that nothing orders, with these distances beside the known ones, have the second in a
+        later turn, and in an earlier one; both, where they are of one turn."""
+        there, here = self.known()
+        forward, back = min(forward, there[0]), min(back, here[0])
+        meetings, span = self.meetings, self.clock.span
+        far = meetings.before + meetings.period + 1
+        later = range(int(max(1, 1 - back)) if back < inf else 1, int(min(forward, far + 1, span)))
+        earlier = range(
+            int(max(1, 1 - forward)) if forward < inf else 1, int(min(back, far + 1, span))
+        )
+        found = [any(meetings.meets(d) for d in later), any(meetings.meets(-d) for d in earlier)]
+        return found if any(found) else [True, True]
 
     def ordered(self) -> Hazard:
         if self.never:

@@ -23,6 +23,7 @@ SAID = {
     "stage.part": "a computation with tiles", "stage.reduce": "a reduction of a tile",
     "stage.combine_lanes": "a reduction of a tile", "stage.load_global": "`read`",
     "stage.store_global": "a copy of a vector", "stage.copy_scales": "`copy`", "stage.scaled_mma": "a matrix product",
+    "stage.tensor_mma": "a matrix product",
     "stage.write_accumulator": "a copy to an accumulator", "stage.zero": "an accumulator's `= 0`",
     "stage.proxy_fence": "`fence proxy`", "stage.tcgen05_fence": "`fence tcgen05`", "stage.restart": "a product",
     "stage.load_element": "`read`", "stage.store_element": "a store of an element",
