@@ -136,11 +136,11 @@ class Instruction(Operation):
         mnemonic = spelling.mnemonic
         if shape.plain is not None:
             # The common case: nothing optional, and one register each unless all are tuples.
-            text, places = shape.plain
+            text, holes = shape.plain
             values = (*self.results, *self._operands)
             count = 0
             texts: list[Any] = []
-            for place in places:
+            for place, offset in holes:
                 type: Any = values[place].type
                 name = type.text
                 if name is None:
@@ -148,6 +148,8 @@ class Instruction(Operation):
                         count, name = type.count, register_names(values[place])
                     else:
                         name = register_text(values[place])
+                if offset and not type.count:
+                    name += _plus(self.properties.get(offset))
                 texts.append(name)
         else:
             given, count = self._texts()
@@ -184,9 +186,7 @@ class Instruction(Operation):
                 continue
             text = register_text(value)
             if name in shape.addresses and not shape.own_offset:
-                offset = properties.get(f"{name}_offset")
-                if isinstance(offset, IntegerAttr) and offset.value.data:
-                    text += f"+{offset.value.data}"
+                text += _plus(properties.get(f"{name}_offset"))
             texts[name] = text
         for name in shape.immediates:
             if name in properties:
@@ -224,6 +224,11 @@ def register_names(value: SSAValue) -> tuple[str, ...]:
             raise ValueError(f"a value of type {type} has no names yet")
         return type.names
     return (register_text(value),)
+
+
+def _plus(offset: Attribute | None) -> str:
+    """What an offset adds to the text of an address."""
+    return f"+{offset.value.data}" if isinstance(offset, IntegerAttr) and offset.value.data else ""
 
 
 def _immediate(attribute: Attribute) -> str:

@@ -129,14 +129,16 @@ class Shape:
         return not (self.optional or self.immediates or self.lists or self.tuples)
 
     @cached_property
-    def plain(self) -> tuple[str, tuple[int, ...]] | None:
-        """A template and which of the results and operands, counted on, fills each hole; None where that may vary."""
-        if not self.fixed or self.addresses:
+    def plain(self) -> tuple[str, tuple[tuple[int, str], ...]] | None:
+        """A template and what fills each hole, None where that may vary: which of the results and operands, counted on,
+        and of an address the property that holds its offset."""
+        if not self.fixed:
             return None
         template = self.template(frozenset())
         places = (*self.results, *self.operands)
         text = f" {template.text}" if template.text else ""
-        return text, tuple([places.index(name) for name in template.names])
+        offsets = {name: self.offset_of(name) for name in self.addresses}
+        return text, tuple([(places.index(n), offsets.get(n, "")) for n in template.names])
 
     def offset_of(self, address: str) -> str:
         """The property that holds the offset of an address operand: `bar_offset`, or the row's own `offset`."""
