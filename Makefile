@@ -49,7 +49,7 @@ demo: bytecode
 	@$(BIN)/python examples/demo.py --target $(TARGET) --out $(OUT)
 
 test: bytecode
-	@PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 soak: $(STAMP)
 	@TKC_SOAK_MINUTES=$(or $(MINUTES),10) TKC_SEED=$(SEED) $(BIN)/python -m pytest -q -m soak

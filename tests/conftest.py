@@ -19,6 +19,9 @@ os.environ["TKC_CACHE"] = (
     "off"  # a test looks at what this compiler does; tests of the cache switch it on
 )
 
+# Products of a few tiles: threads of a library for them are in the way of other workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 settings.register_profile(
     "tests",
     settings(),

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 
@@ -37,6 +38,27 @@ class KernelLine:
 
     machines: tuple[str, ...]
     words: tuple[str, ...]
+
+    @property
+    def target(self) -> str:
+        """What it is compiled for, "" where it does not say."""
+        if "--target" not in self.words:
+            return ""
+        return self.words[self.words.index("--target") + 1]
+
+
+def one_of_each_target(lines: list[KernelLine], seed: str) -> list[KernelLine]:
+    """Of the lines for one target one, which follows from the seed; those for a GPU alone stay."""
+    emulated: dict[str, list[KernelLine]] = {}
+    for line in lines:
+        if "emulate" in line.machines:
+            emulated.setdefault(line.target, []).append(line)
+
+    def order(line: KernelLine) -> int:
+        return crc32(f"{seed}{line.words}".encode())
+
+    chosen = [min(some, key=order) for some in emulated.values()]
+    return [line for line in lines if line in chosen or "emulate" not in line.machines]
 
 
 def kernel_lines(path: Path) -> list[KernelLine]:

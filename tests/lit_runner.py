@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lit_kernels import command_words, kernel_lines
+from lit_kernels import command_words, kernel_lines, one_of_each_target
 
 _RUN = re.compile(r"RUN:\s?(.*?)\s*$")
 _REQUIRES = re.compile(r"REQUIRES:\s*(.*?)\s*$")
@@ -61,12 +61,16 @@ def requirements(path: Path) -> set[str]:
     return {word.strip() for line in found for word in line.split(",")}
 
 
-def run_test(path: Path, scratch: Path, machines: Sequence[str] = ("emulate",)) -> str | None:
+def run_test(
+    path: Path, scratch: Path, machines: Sequence[str] = ("emulate",), seed: str | None = None
+) -> str | None:
     """Runs a test in the folder `scratch`; None where it passed, else what failed and what it printed.
 
-    `machines` are those that kernels can be run on here.
+    `machines` are those that kernels can be run on here. With a seed, of the runs of one target one is made.
     """
     lines, kernels = run_lines(path), kernel_lines(path)
+    if seed is not None:
+        kernels = one_of_each_target(kernels, seed)
     if not lines and not any("emulate" in k.machines for k in kernels):
         raise LitError(f"{path} has no RUN line and no line to emulate")
     names = {"%s": path, "%S": path.parent, "%t": scratch / f"{path.name}.tmp", "%T": scratch}

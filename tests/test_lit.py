@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import has_gpu
+from lit_kernels import kernel_lines, one_of_each_target
 from lit_runner import LitError, requirements, run_lines, run_test
 
 ROOT = Path(__file__).parent.parent
@@ -24,14 +26,39 @@ def features() -> set[str]:
     }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(LIT).as_posix())
-def test_lit(path: Path, tmp_path: Path) -> None:
+def name_of(path: Path) -> str:
+    return path.relative_to(LIT).as_posix()
+
+
+def passes(path: Path, scratch: Path, seed: str | None = None) -> None:
     needs = requirements(path)
     if needs and (missing := needs - features()):
         pytest.skip(f"needs {', '.join(sorted(missing))}")
-    failure = run_test(path, tmp_path, ("emulate", "gpu") if has_gpu() else ("emulate",))
+    failure = run_test(path, scratch, ("emulate", "gpu") if has_gpu() else ("emulate",), seed)
     if failure is not None:
         pytest.fail(failure, pytrace=False)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_lit(path: Path, tmp_path: Path) -> None:
+    """Of a kernel's runs one for each target, which TKC_SEED chooses."""
+    passes(path, tmp_path, os.environ.get("TKC_SEED") or "0")
+
+
+SEVERAL = [p for p in FILES if one_of_each_target(kernel_lines(p), "0") != kernel_lines(p)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("path", SEVERAL, ids=name_of)
+def test_every_run_of_a_kernel(path: Path, tmp_path: Path) -> None:
+    passes(path, tmp_path)
+
+
+def test_each_target_runs_one_of_its_lines() -> None:
+    for path in FILES:
+        lines = [line for line in kernel_lines(path) if "emulate" in line.machines]
+        some = one_of_each_target(lines, "0")
+        assert sorted(line.target for line in some) == sorted({line.target for line in lines})
 
 
 def write(folder: Path, *lines: str) -> Path:

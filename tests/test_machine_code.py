@@ -104,6 +104,7 @@ def guarded(text: str, of_a_warp: str, of_a_role: str) -> str:
     return "\n    role ".join(roles)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("of_a_warp", "of_a_role"), [*zip(OF_A_WARP, OF_A_ROLE, strict=True)])
 @pytest.mark.parametrize("target", LEVEL2)
 def test_every_guard_of_one_thread_is_one_branch(

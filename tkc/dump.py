@@ -98,13 +98,13 @@ class Dump(Watcher):
     def _step(self, module: ModuleOp, step: Step, seconds: float) -> None:
         now = fingerprint(module)
         if now == self._last:
-            self._note(step.index, step.name, "unchanged", seconds)
+            self._note(step.place, step.name, "unchanged", seconds)
             return
         self._last = now
-        name = f"{step.index:02}-{step.name}.mlir"
+        name = f"{step.place:02}-{step.name}.mlir"
         passes = f"-p '{step.rest}' " if step.rest else ""
         self._write(name, f"// tkc-opt {passes}-t ptx {name}\n{ir_text(module)}")
-        self._note(step.index, step.name, name, seconds)
+        self._note(step.place, step.name, name, seconds)
 
     def _note(self, index: int, name: str, what: str, seconds: float | None) -> None:
         time = f"{seconds * 1e3:8.1f} ms" if seconds is not None else ""

@@ -83,7 +83,7 @@ def _expect_text(what: str, value: object) -> None:
 class Step(NamedTuple):
     """One pass of a run: its place (the front end is 0, the first pass 1), its name, and the pipeline after it."""
 
-    index: int
+    place: int
     name: str
     rest: str
 

@@ -292,8 +292,11 @@ def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
                     f"the emulator takes no pointer {value.offset} bytes into {value.argument}",
                 )
             array = given[value.argument]
-            # of a NumPy scalar the emulator would make a number, not memory
-            args.append(np.asarray(array) if isinstance(array, np.generic) else array)
+            if isinstance(
+                array, np.generic
+            ):  # of which the emulator would make a number, not memory
+                array = np.asarray(given[value.argument])
+            args.append(array)
         elif isinstance(value, ScratchValue):
             args.append(Poisoned(np.empty(value.bytes, np.uint8)))
         elif isinstance(value, TensorMapsValue):

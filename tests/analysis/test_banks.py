@@ -70,6 +70,7 @@ def lowered(
     return harness, predict(type, fragment, store=store, transposed=turned)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("way", ["load", "store", "turn"])
 @pytest.mark.parametrize(("dtype", "swizzle", "layout"), CASES)
 def test_the_lowered_code_meets_the_banks_as_predicted(

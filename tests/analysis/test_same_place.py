@@ -61,14 +61,15 @@ WRONG = {
     ),
     "elements of other threads are written": alone(f"V[{MINE}] <- 1.0", f"V[{YOURS}] <- 2.0"),
     "all threads write one element": alone("V[m.index] <- f32(thread)"),
-    "a tile is loaded and stored to": PIPES.format(
-        "                Y[m, k] <- full(7)\n                get q: z = row_sum(read(x))"
-    ),
     "a level-2 load, then a store": in_blocks(*TILE, "Y[m, k] <- full(5)", *AWAITED, *SHOWN),
     "a store, then a level-2 load": in_blocks("Y[m, k] <- full(5)", *TILE, *AWAITED, *SHOWN),
     "a copy of elements, then stores": alone(COPY, f"Y[{MINE}, 0] <- 5.0", *COPIED, *LAST),
     "stores, then a copy of elements": alone(f"Y[{MINE}, 0] <- 5.0", COPY, *COPIED, *LAST),
 }
+REFUSED = PIPES.format(
+    "                Y[m, k] <- full(7)\n                get q: z = row_sum(read(x))"
+)
+"""A tile is loaded and stored to, and nobody who knows the load to be complete has told of it."""
 RIGHT = {
     "an element of another thread is read behind a meeting": alone(
         f"V[{MINE}] <- f32(thread)", "sync role", f"Z[{MINE}, 0] <- read(V[{YOURS}])", "sync role"
@@ -105,6 +106,11 @@ def test_nothing_orders_them(name: str) -> None:
     assert found
     assert {f.code for f in found} <= {"TK301", "TK308", "TK309"}
     assert any(ran(body, schedule).races for schedule in ("eager", "lazy"))
+
+
+def test_a_load_that_nobody_awaits_is_no_place_to_write() -> None:
+    with pytest.raises(tkc.TkcError, match=r"writing a place that the same role loads.*TK110"):
+        kernel(REFUSED)
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -40,6 +40,10 @@ def test_each_shell_gets_a_script_that_it_can_read(shell: str) -> None:
         ("tkc compile --target sm_90", {"sm_90", "sm_90a"}),
         ("tkc compile --remarks sw", {"swizzle"}),
         ("tkc compile --no-insert", {"--no-insert-fences"}),
+        ("tkc compile --print-ir-after lower-p", {"lower-pipes"}),
+        ("tkc check --explain TK20", {*(f"TK20{n}" for n in range(1, 10))}),
+        ("tkc emulate --schedule r", {"random"}),
+        ("tkc facts sm_103", {"sm_103f", "sm_103a"}),
     ],
 )
 def test_words_are_completed(line: str, wanted: set[str]) -> None:

@@ -18,7 +18,7 @@ from tkc.ir.isa.mma import decode_instruction
 from tkc.job import Job
 from tkc.passes import pipeline
 
-pytestmark = pytest.mark.share(3)
+pytestmark = pytest.mark.share(4)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16

@@ -13,7 +13,7 @@ from rounding import allowed
 import tkc
 from tkc.emulator.machine import SCHEDULES
 
-pytestmark = pytest.mark.share(3)
+pytestmark = pytest.mark.share(4)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn

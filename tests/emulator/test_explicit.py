@@ -12,7 +12,7 @@ import pytest
 import tkc
 from tkc.emulator import Report
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16

@@ -12,7 +12,7 @@ import tkc
 
 BF16 = ml_dtypes.bfloat16
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 
 PROGRAM = """
 kernel scaled(A: global[bf16, M, K], B: global[bf16, N, K], C: global[bf16, M, N], rows: global[f32, M], alpha: f32):

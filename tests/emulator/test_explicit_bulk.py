@@ -54,6 +54,7 @@ CASES = [
 ]
 
 
+@pytest.mark.share(2)
 @BOTH
 @pytest.mark.parametrize(("dtype", "way"), CASES)
 @pytest.mark.parametrize("bulk", [", bulk", ""])

@@ -15,7 +15,7 @@ from tkc.analysis.order import diagnose
 from tkc.driver import to_module
 from tkc.job import Job
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16

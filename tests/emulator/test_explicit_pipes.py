@@ -85,7 +85,7 @@ def run(text: str, target: str, seed: int, **params: int) -> tuple[tkc.Kernel, f
     """The kernel, the largest mistake of a launch, and what the emulator saw."""
     kernel = tkc.compile(text, target=target, params=params)
     kernel.cubin()
-    m, n, k = 200, 136, 200
+    m, n, k = 136, 72, 200
     rng = np.random.default_rng(seed)
     a, b = (rng.uniform(-1, 1, shape).astype(ml_dtypes.bfloat16) for shape in ((m, k), (n, k)))
     c = np.full((m, n), np.nan, np.float32)
@@ -94,7 +94,10 @@ def run(text: str, target: str, seed: int, **params: int) -> tuple[tkc.Kernel, f
     return kernel, float(np.abs(c - exact).max()), report
 
 
-@pytest.mark.parametrize(("target", "bm"), [("sm_90a", 128), ("sm_100a", 128), ("sm_107a", 128)])
+@pytest.mark.parametrize(
+    ("target", "bm"),
+    [("sm_90a", 128), pytest.param("sm_100a", 128, marks=pytest.mark.soak), ("sm_107a", 128)],
+)
 def test_a_pipe_is_released_behind_products_that_are_spelled_out(
     target: str, bm: int, seed: int
 ) -> None:

@@ -28,7 +28,7 @@ def everything(seed: int) -> list[tuple[str, int]]:
     return runs + [(name, seed + n) for n in range(RANDOM_SEEDS) for name in ("random", "pct")]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", launches())
 def test_triton(name: str, seed: int) -> None:
     facts = launches()[name]
@@ -37,7 +37,7 @@ def test_triton(name: str, seed: int) -> None:
     check(run(text_of(name), facts, problem, **scheduled(seed)), problem)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("case", "target"),
     [(case, target) for case in CUDA for target in case.targets],

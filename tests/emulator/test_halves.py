@@ -77,12 +77,12 @@ kernel exchange(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, 
 def operands(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
     rng = np.random.default_rng(seed)
     a, b = (
-        rng.uniform(-1, 1, shape).astype(ml_dtypes.bfloat16) for shape in ((200, 200), (136, 200))
+        rng.uniform(-1, 1, shape).astype(ml_dtypes.bfloat16) for shape in ((136, 136), (72, 136))
     )
     return a, b, a.astype(np.float64) @ b.astype(np.float64).T
 
 
-@pytest.mark.parametrize("bm", [128, 256])
+@pytest.mark.parametrize("bm", [128, pytest.param(256, marks=pytest.mark.soak)])
 def test_warpgroups_take_turns(bm: int, seed: int) -> None:
     kernel = tkc.compile(BY_TURNS, target="sm_90a", params={"BM": bm})
     kernel.cubin()

@@ -11,7 +11,7 @@ import pytest
 
 import tkc
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 
 TYPES: dict[str, Any] = {
     "e4m3": ml_dtypes.float8_e4m3fn,

@@ -13,7 +13,7 @@ import tkc
 
 Array = np.ndarray[Any, Any]
 
-pytestmark = pytest.mark.share(2)
+pytestmark = pytest.mark.share(3)
 
 SOURCE = """
 kernel k(A: global[bf16, M, K], B: global[bf16, N, K], R: global[{r}, M, N], v: global[{v}, N], w: global[{w}, M],

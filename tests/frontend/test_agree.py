@@ -231,3 +231,43 @@ def test_roles_leave_a_loop_in_the_same_ways(load: list[str], math: list[str], a
 
     text = changed(SUMS, then("put p: x <- X[m, j]", load), then("get p: total = total + row_sum(read(x))", math))  # fmt: skip
     assert [s.code for s in mistakes(text)] == ([] if agree else ["TK109"])
+
+
+ROUND = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N], Z: global[f32, M, N], w: i32):
+    launch persistent
+    schedule work: m in blocks(M, 128)
+    shared t, u: tile[f32, 128, 32] * 2
+    pipe p(t): load -> double
+    pipe q(u): double -> one, two
+    role load:
+        for m in work:
+            for j in blocks(N, 32): put p: t <- X[m, j]
+    role double, warps 4:
+        for m in work:
+            for j in blocks(N, 32): get p, put q: u <- read(t) * 2
+    role one:
+        for m in work:
+            for j in blocks(N, 32): get q: Y[m, j] <- u
+    role two:
+        for m in work:
+            for j in blocks(N, 32): get q: Z[m, j] <- u
+"""
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [("load", 1), ("double", 1), ("one", 1), ("two", 1)],
+)
+def test_a_condition_that_one_role_lacks_is_told_once(odd: str, told: int) -> None:
+    """However many pipes the loop in it has."""
+    loop = "for j in blocks(N, 32): "
+    assert mistakes(ROUND) == []
+    roles = ROUND.split("    role ")
+    for index, role in enumerate(roles[1:], 1):
+        if not role.startswith(odd):
+            roles[index] = role.replace(loop, f"if w > 3:\n                {loop}")
+    said = mistakes("    role ".join(roles))
+    assert [s.code for s in said] == ["TK109"] * told
+    every = mistakes(ROUND.replace(loop, f"if w > 3:\n                {loop}"))
+    assert every == []

@@ -221,6 +221,19 @@ CHARACTERS = [
     ("BM = 128", "BM =\u00a0128", "\u00a0", "U+00A0"),
     ("BM = 128", "BM = 128 \x00", "\x00", "unexpected character U+0000"),
     ("BM = 128", "BM = 128 $", "$", "unexpected character `$`"),
+    (
+        "BM = 128",
+        "BM = '128'",
+        "'128'",
+        "unexpected characters `'128'`: a transpose is written `.T`",
+    ),
+    (
+        "BM = 128",
+        "BM = \u201c128\u201d",
+        "\u201c128\u201d",
+        "unexpected characters `\u201c128\u201d`: write",
+    ),
+    ("BM = 128", "BM = 128'", "'", "unexpected character `'`"),
 ]
 
 

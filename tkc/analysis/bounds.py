@@ -222,7 +222,7 @@ def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding
         _name(b, symmetry)
         for h in known
         for a, b, d in _ways(h)
-        if a.access.write and d <= -_first_turn(judge, b, a, h.clock)
+        if d <= 0 and a.access.write and d <= -_first_turn(judge, b, a, h.clock)
     }
     for here in places(judge.graph).values():
         writes = [p for p in here if p.access.write]

@@ -36,11 +36,12 @@ from tkc.analysis.known import (
 from tkc.analysis.machine import Code
 from tkc.analysis.moves import Run
 from tkc.analysis.phases import runs
-from tkc.analysis.places import Front, Instances, Kinds, Taken, around
+from tkc.analysis.places import Front, Instances, Kinds, Taken
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Kind, Proxy, Space, Touch
+from tkc.ir.nest import around
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -224,7 +225,7 @@ class Judge:
     """Follows chains in runs of a kernel by the rules of a model."""
 
     run: Run
-    ops: Mapping[str, Operation] = field(default_factory=dict)
+    ops: Mapping[str, Operation] = field(default_factory=dict[str, "Operation"])
     """Operations by their names."""
     routes: dict[int, Route] = field(default_factory=dict)
     """By the identity of a chain, of a certificate that stays as it is meanwhile."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
+from tkc.ir.nest import outward
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp
@@ -48,10 +49,7 @@ def item_of(role: s.RoleOp, ring: SSAValue, end: type[s.CommitOp | s.ReleaseOp])
 
 def role_of(op: Operation) -> s.RoleOp | None:
     """The role in which an operation stands."""
-    parent: Operation | None = op
-    while parent is not None and not isinstance(parent, s.RoleOp):
-        parent = parent.parent_op()
-    return parent
+    return next((at for at in outward(op) if isinstance(at, s.RoleOp)), None)
 
 
 def run_alike(one: Block, two: Block) -> bool:

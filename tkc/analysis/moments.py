@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tkc.analysis.guards import LANES
 from tkc.analysis.happens_before.automaton import PENDING, Source, State, both
 from tkc.analysis.happens_before.clocks import Position, bound
-from tkc.analysis.happens_before.events import Access, Threads, Turns, Wait, Who
+from tkc.analysis.happens_before.events import Access, Some, Threads, Turns, Wait, Who
 from tkc.analysis.happens_before.graph import Graph, Node, Site
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
@@ -65,6 +66,9 @@ _ONE_OF_A_WARP: dict[Who, Who] = {Threads.ALL: Threads.LANE, Threads.WARP: Threa
 
 def _by_warps(node: Node) -> Who:
     """The lanes of a warp go through waits together (A23), so that one stands for them."""
+    if isinstance(node.threads, Some) and node.threads.members:
+        first = {t // LANES: t for t in sorted(node.threads.members, reverse=True)}
+        return Some(node.threads, frozenset(first.values()))
     threads = _ONE_OF_A_WARP.get(node.threads, node.threads)
     return Threads.ONE if node.role.warps == 1 and threads is Threads.LANE else threads
 

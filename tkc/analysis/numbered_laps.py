@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tkc.analysis.happens_before.automaton import PENDING, within
 from tkc.analysis.happens_before.clocks import bound
+from tkc.analysis.happens_before.distance import holds_on
 from tkc.analysis.happens_before.events import Meet
 from tkc.analysis.happens_before.graph import Graph, Site
 from tkc.analysis.happens_before.report import Finding
@@ -55,4 +57,7 @@ def _comes_after(graph: Graph, site: Site, other: Site) -> bool:
     return any(
         bound(label.position, site.clock, counted) * site.rate + site.offset <= other.offset + 1
         for label in reach.at(site.node)
+        if label.state.name not in PENDING
+        and within(site.node.threads, label.state.who)  # each thread that comes counts
+        and (not graph.after_choice or holds_on(reach, label))
     )

@@ -27,9 +27,10 @@ from tkc.analysis.known import (
 )
 from tkc.analysis.phases import owners
 from tkc.ir.isa.memory import Done, Space, Touch
+from tkc.ir.nest import around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Set
 
     from xdsl.ir import Operation
 
@@ -40,14 +41,6 @@ NOWHERE = 1 << 60
 
 Front = tuple[Known, list[int]]
 """What is known of some instances of an access, and from where on in its role's trace of each."""
-
-
-def around(op: Operation) -> Iterator[Operation]:
-    """The operations round one."""
-    at = op.parent_op()
-    while at is not None:
-        yield at
-        at = at.parent_op()
 
 
 class Taken(NamedTuple):

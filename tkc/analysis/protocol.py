@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from tkc.analysis.cluster_barriers import check_cluster_barriers
-from tkc.analysis.happens_before.automaton import Part, within
+from tkc.analysis.comers import all_come, number_of, threads_of
+from tkc.analysis.happens_before.automaton import Part, both, within
 from tkc.analysis.happens_before.clocks import bound, shift
 from tkc.analysis.happens_before.events import (
     Arrive,
@@ -20,7 +21,6 @@ from tkc.analysis.happens_before.events import (
     Event,
     Meet,
     Role,
-    Some,
     Threads,
     Turns,
     Wait,
@@ -52,12 +52,12 @@ def _mbarriers(graph: Graph) -> list[Ring]:
 def check_meetings(graph: Graph) -> list[Finding]:
     """Barriers of threads that some of their threads do not reach, or that wait for another number of them."""
     found: list[Finding] = []
-    met: dict[Hashable, dict[Role, Node]] = {}
+    met: dict[Hashable, dict[Role, list[Node]]] = {}
     for node in graph.nodes:
         event = node.event
         if event is None or not isinstance(event.act, Meet):
             continue
-        if node.threads is not Threads.ALL and node.role.warps * 32 > _threads(node):
+        if not all_come(node, event.act):
             found.append(
                 finding_at(
                     "TK316",
@@ -68,13 +68,13 @@ def check_meetings(graph: Graph) -> list[Finding]:
                 )
             )
         if event.act.barrier is not None:
-            met.setdefault(event.act.barrier, {}).setdefault(node.role, node)
+            met.setdefault(event.act.barrier, {}).setdefault(node.role, []).append(node)
     for roles in met.values():
-        first = next(iter(roles.values()))
+        first = next(iter(roles.values()))[0]
         assert first.event is not None
         assert isinstance(first.event.act, Meet)
         expected = first.event.act.count or 32 * sum(r.warps for r in graph.program.roles)
-        present = sum(32 * r.warps for r in roles)
+        present = sum(number_of(nodes) for nodes in roles.values())
         if present != expected:
             found.append(
                 finding_at(
@@ -304,8 +304,8 @@ class RingProtocol:
         for site in sites:
             act = _act(site)
             assert isinstance(act, Arrive)
-            arrivals += act.count * _threads(site.node)
-            announced += act.bytes * _threads(site.node)
+            arrivals += act.count * threads_of(site.node)
+            announced += act.bytes * threads_of(site.node)
         return arrivals, announced
 
     def _bytes(self, item: int, rate: int, announced: int) -> Iterator[Finding]:
@@ -315,7 +315,7 @@ class RingProtocol:
         for site in copies:
             act = _act(site)
             assert isinstance(act, Complete)
-            size = act.bytes * max(1, _threads(site.node))
+            size = act.bytes * max(1, threads_of(site.node))
             if site.every or site.sometimes:
                 always += size
             else:
@@ -364,7 +364,7 @@ class RingProtocol:
                 )  # fmt: skip
                 continue
             if not self._awaited(wait, depth):
-                several = _threads(wait.node) > 32 and not self._of_a_pipe
+                several = threads_of(wait.node) > 32 and not self._of_a_pipe
                 yield finding_at(
                     "TK306", wait.node,
                     f"{self._name} may complete its next phase before {_event(wait).told_at} in role "
@@ -469,7 +469,7 @@ class RingProtocol:
 
     def _alone(self, site: Site) -> bool:
         """Whether one thread makes all arrivals of a barrier without bytes, so that each completes its phase."""
-        return not self.ring.copies and self.ring.barrier.count == 1 and _threads(site.node) == 1
+        return not self.ring.copies and self.ring.barrier.count == 1 and threads_of(site.node) == 1
 
     def _waited_before(self, wait: Site, depth: int) -> bool:
         """Whether the same threads have waited for the round before."""
@@ -516,7 +516,7 @@ class RingProtocol:
                 if (site.offset - wait.offset - depth) % site.rate or not site.has(item + depth):
                     continue
                 for state, position in known_at(reach, site.node):
-                    if state.part == Part.FULL and _threads(site.node):
+                    if state.part == Part.FULL and _some_know(site.node, state.who):
                         d = bound(position, site.clock, wait.clock in wait.node.path)
                         if d * site.rate + site.offset <= wait.offset + depth:
                             return True
@@ -537,7 +537,9 @@ class RingProtocol:
 
     def _comes_after(self, reach: Reach, wait: Site, case: list[Site], depth: int) -> bool:
         for site in case:
-            for _, position in known_at(reach, site.node):
+            for state, position in known_at(reach, site.node):
+                if not _some_know(site.node, state.who):
+                    continue
                 items = items_of(position, site, site.clock in wait.node.path)
                 if items is None:
                     continue
@@ -545,6 +547,12 @@ class RingProtocol:
                 if bound(items, site.clock, site.clock in wait.node.path) <= wait.offset + depth:
                     return True
         return False
+
+
+def _some_know(node: Node, who: Who) -> bool:
+    """Whether some of the threads that execute a node are sure to be among others: one arrival of them is enough."""
+    met = both(who, node.threads)
+    return threads_of(node) > 0 and met not in (None, Threads.SOME) and getattr(met, "sure", True)
 
 
 def _in_every_branch(sites: list[Site]) -> bool:
@@ -570,13 +578,3 @@ def _implied(wait: Site) -> bool:
 def _event(site: Site) -> Event:
     assert site.node.event is not None
     return site.node.event
-
-
-def _threads(node: Node) -> int:
-    """How many threads execute a node; those that are not known count as none."""
-    if isinstance(node.threads, Some):
-        return len(node.threads.members or ())
-    known: dict[Who, int] = {
-        Threads.ONE: 1, Threads.WARP: 32, Threads.LANE: node.role.warps, Threads.ALL: 32 * node.role.warps,
-    }  # fmt: skip
-    return known.get(node.threads, 0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.roles import slot_owner
+from tkc.ir.nest import around
 from tkc.ir.tile.ops import AccumOp, GetOp, PipeOp, PutOp, RoleOp, SharedOp
 
 
@@ -54,10 +55,7 @@ def joined(pipe: PipeOp) -> list[PipeOp]:
 
 
 def role_round(op: Operation) -> RoleOp | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, RoleOp):
-        parent = parent.parent_op()
-    return parent
+    return next((at for at in around(op) if isinstance(at, RoleOp)), None)
 
 
 def block_of(slot: SSAValue) -> PutOp | GetOp | None:

@@ -335,7 +335,9 @@ def _check_layout(
             )
     if layout == "all" and len(found.diagnostics) == before:
         order = _outermost_first(len(view.shape), major)
-        along = dict(zip(order, packed([view.shape[axis] for axis in order], size), strict=True))
+        along = dict(
+            zip(order, packed(tuple([view.shape[axis] for axis in order]), size), strict=True)
+        )
         expected = [along[axis] for axis in range(len(view.shape))]
         if any(
             n != 1 and s != e for n, s, e in zip(view.shape, view.strides, expected, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from tkc.diagnostics import TkcError
 
@@ -59,9 +59,13 @@ def gather(
     return [values[name] for name in names], symbols
 
 
+def _several(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, tuple | list)
+
+
 def _parts(name: str, value: Any, pairs: Mapping[str, str]) -> list[tuple[str, Any]]:
     """The value of an argument, and that of its block scales where it is a pair of both. Raises TkcError TK401."""
-    if not isinstance(value, tuple | list):
+    if not _several(value):
         return [(name, value)]
     scaled = next((of for of, scales in pairs.items() if scales == name), None)
     if scaled is not None:
@@ -83,8 +87,8 @@ def _parts(name: str, value: Any, pairs: Mapping[str, str]) -> list[tuple[str, A
 
 def _listed_parts(name: str, value: Any, pairs: Mapping[str, str]) -> list[tuple[str, Any]]:
     """As `_parts`, of a list: of arrays, or of pairs of data and block scales."""
-    given: Sequence[Any] = value if isinstance(value, tuple | list) else ()
-    if name not in pairs or not given or not all(isinstance(x, tuple | list) for x in given):
+    given: Sequence[Any] = value if _several(value) else ()
+    if name not in pairs or not given or not all(_several(x) for x in given):
         return [(name, value)]
     split = [dict(_parts(name, x, pairs)) for x in given]
     return [(part, [x[part] for x in split]) for part in (name, pairs[name])]

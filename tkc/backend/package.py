@@ -167,7 +167,8 @@ def complete(
 
 def _whole(arg: Mapping[str, Any], arguments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A parameter with every field of its kind said, also where it is what an absent one means."""
-    named = next((a for a in arguments if a["name"] == arg.get("argument")), {})
+    nobody: Mapping[str, Any] = {}
+    named = next((a for a in arguments if a["name"] == arg.get("argument")), nobody)
     if arg["kind"] == "pointer":
         contiguity = named.get("contiguous", "all")
         return {**arg, "rank": len(named["dims"]), "contiguity": contiguity}
@@ -394,7 +395,7 @@ def read_contract(path: str | os.PathLike[str]) -> dict[str, Any]:
     check_file(value, name)
     for i, kernel in enumerate(value["kernels"]):
         check_kernel(kernel, f"{name}: kernels[{i}]")
-    return value
+    return dict(value)
 
 
 def read_package(path: str | os.PathLike[str]) -> Package:

@@ -179,8 +179,9 @@ class _KernelPrinter:
         for value in values:
             type = type_of(value)
             if type.named:
-                if type.top > self.tops[type.kind]:
-                    self.tops[type.kind] = type.top
+                top = type.top
+                if top > self.tops[type.kind]:
+                    self.tops[type.kind] = top
             elif not is_constant(value):
                 raise Bug("ptx text", f"a register of type {type} has no name")
 

@@ -30,6 +30,12 @@ LEFT = {"minimal": "eliminate-fences", "as-written": "eliminate-fences"}
 """The pass after which what is left of its fences is judged, where `--fences` asks for that."""
 
 
+def _complete_codes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from tkc.commands.explanations import codes
+
+    return [code for code in codes() if code.startswith(incomplete)]
+
+
 @click.command("check")
 @click.argument("source", metavar="KERNEL.tk", type=click.Path(), required=False)
 @click.option(
@@ -50,7 +56,10 @@ LEFT = {"minimal": "eliminate-fences", "as-written": "eliminate-fences"}
     help="Write into the source what is meant beyond doubt: what `fix:` says, missing fences and waits.",
 )
 @click.option(
-    "--explain", metavar="CODE", help="Show what a code means, with a bad and a good program."
+    "--explain",
+    metavar="CODE",
+    shell_complete=_complete_codes,
+    help="Show what a code means, with a bad and a good program.",
 )
 def command(
     source: str | None,

@@ -28,6 +28,12 @@ def _dims(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     return tuple(int(number) for number in re.split("[,x]", value))
 
 
+def _complete_schedules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from tkc.emulator.machine import SCHEDULES
+
+    return [name for name in SCHEDULES if name.startswith(incomplete)]
+
+
 @click.command("emulate")
 @click.argument("source", metavar="KERNEL.tk|KERNEL.ptx|LAUNCH.json", type=click.Path())
 @click.argument("words", metavar="ARGUMENT…", nargs=-1)
@@ -71,6 +77,7 @@ def _dims(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     default="eager",
     show_default=True,
     metavar="NAME",
+    shell_complete=_complete_schedules,
     help="When asynchronous work completes: eager (at once), lazy (last), random, or pct (random priorities).",
 )
 @click.option(

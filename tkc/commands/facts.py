@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tkc.commands.options import complete_targets
 from tkc.commands.tables import print_table
 from tkc.diagnostics import nearest
 from tkc.ir.isa.dtypes import DTYPES
@@ -18,7 +19,9 @@ from tkc.ir.isa.targets import TARGETS, Feature, Target, Version
 
 
 @click.command("facts")
-@click.argument("subject", metavar="[TARGET|INSTRUCTION]", required=False)
+@click.argument(
+    "subject", metavar="[TARGET|INSTRUCTION]", required=False, shell_complete=complete_targets
+)
 def command(subject: str | None) -> None:
     """Print what is known of a target (sm_107a) or an instruction (mbarrier.arrive).
 

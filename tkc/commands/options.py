@@ -175,10 +175,16 @@ def _complete_remarks(ctx: click.Context, param: click.Parameter, incomplete: st
     return [name for name in (*REMARKS, ALL) if name.startswith(incomplete)]
 
 
-def _complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from tkc.ir.isa.targets import TARGETS
 
     return [name for name in TARGETS if name.startswith(incomplete)]
+
+
+def _complete_passes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from tkc.passes import PASSES
+
+    return [name for name in ("frontend", *PASSES) if name.startswith(incomplete)]
 
 
 _OPTIONS = (
@@ -187,7 +193,7 @@ _OPTIONS = (
         multiple=True,
         callback=once,
         metavar="TARGET",
-        shell_complete=_complete_targets,
+        shell_complete=complete_targets,
         help=f"The GPU to compile for: sm_90a, sm_100a, … [{DEFAULT_TARGET}]",
     ),
     click.option(
@@ -256,10 +262,18 @@ _OPTIONS = (
         help="Write the IR after every pass into a folder.",
     ),
     click.option(
-        "--print-ir-before", multiple=True, metavar="PASS", help="Print the IR before a pass."
+        "--print-ir-before",
+        multiple=True,
+        metavar="PASS",
+        shell_complete=_complete_passes,
+        help="Print the IR before a pass.",
     ),
     click.option(
-        "--print-ir-after", multiple=True, metavar="PASS", help="Print the IR after a pass."
+        "--print-ir-after",
+        multiple=True,
+        metavar="PASS",
+        shell_complete=_complete_passes,
+        help="Print the IR after a pass.",
     ),
     click.option("--print-ir-before-all", is_flag=True, help="Print the IR before every pass."),
     click.option("--print-ir-after-all", is_flag=True, help="Print the IR after every pass."),

@@ -362,6 +362,7 @@ def check_agreement(
     """
     known: dict[str, dict[str, tuple[Trip, ...]]] = {}
     by_name = {role.name: role for role in roles}
+    unlike: set[Span] = set()
     for pipe in pipes:
         ends = [(name, "put") for name in pipe.producers]
         ends += [(name, "get") for name in pipe.consumers]
@@ -384,8 +385,16 @@ def check_agreement(
         for (other, direction), trip in list(zip(ends, trips, strict=True))[1:]:
             at = (by_name[producer].span, by_name[other].span)
             found = _differ(trips[0], trip, at)
-            if found:
-                _report(scope, pipe, (producer, other), direction, *found)
+            if not found:
+                continue
+            spans, counts = found
+            if (
+                counts[0] == counts[1]
+            ):  # a condition or loop that is unlike others is so for all pipes in it
+                if unlike & {*spans}:
+                    continue
+                unlike |= {*spans}
+            _report(scope, pipe, (producer, other), direction, *found)
     return known
 
 

@@ -43,7 +43,9 @@ class Clauses:
                 near = nearest(name, LAUNCHES) if name else None
                 hint = f"; did you mean `{near}`" if near else f"; there are {listed(LAUNCHES)}"
                 self.scope.error(
-                    "TK102", f"no launch clause `{name or 'of this form'}`{hint}", clause.span
+                    "TK102",
+                    f"no launch clause {f'`{name}`' if name else 'of this form'}{hint}",
+                    clause.span,
                 )
             elif name not in COMPILED:
                 self.scope.later(f"`launch {name}`", clause.span)

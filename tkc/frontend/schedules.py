@@ -97,7 +97,9 @@ def _order(declared: Declarations, s: S.Schedule, e: S.Expression) -> bool:
         near = nearest(name, orders) if name else None
         hint = f"; did you mean `{near}`" if near else f"; there are {listed(orders)}"
         declared.values.fail(
-            "TK102", f"no order `{name or 'of this form'}` of a schedule{hint}", e.span
+            "TK102",
+            f"no order {f'`{name}`' if name else 'of this form'} of a schedule{hint}",
+            e.span,
         )
     if name == "longest_first":
         declared.ordered[s.name.text] = e.span

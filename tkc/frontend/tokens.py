@@ -12,7 +12,9 @@ from tkc.frontend.automaton import Automaton, Token, Unreadable
 from tkc.frontend.build import Builder
 from tkc.frontend.source import Source, clipped
 
-_RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|\|\||.""", re.DOTALL)
+_RUN = re.compile(
+    r"""[0-9.][\w.]*|"[^"\n]*"?|'[^'\n]*'|\u201c[^\u201d\n]*\u201d|[^\W\d]\w*|\|\||.""", re.DOTALL
+)
 """What a person sees as one wrong thing, from its first character."""
 
 _WORD = re.compile(r"\w")
@@ -88,7 +90,7 @@ def _explain(run: str) -> str:
         return f"`{run}` cannot be a name: names begin with a letter"
     if first in _INSTEAD:
         shown = run if first != "\u00a0" else "U+00A0"
-        what = "characters" if run == "||" else "character"
+        what = "characters" if len(run) > 1 else "character"
         return f"unexpected {what} `{shown}`: {_INSTEAD[first]}"
     if first.isalpha():
         return f"`{run}` cannot be a name: names are made of ASCII letters, digits and `_`"

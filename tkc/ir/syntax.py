@@ -163,15 +163,30 @@ class Operation(IRDLOperation, metaclass=_Kind):
 
 def _inside(op: IrOperation) -> Iterator[IrOperation]:
     """Every operation in an operation's regions. What is yielded may be taken away; what follows it must stay."""
-    for region in op.regions:
-        for block in region.blocks:
-            at = block.first_op
-            while at is not None:
-                following = at.next_op
-                yield at
-                if at.regions:
-                    yield from _inside(at)
-                at = following
+    blocks, after = [_blocks(op)], list[IrOperation | None]()
+    at: IrOperation | None = None
+    while True:
+        while at is None:
+            block = next(blocks[-1], None)
+            if block is not None:
+                at = block.first_op
+            elif not after:
+                return
+            else:
+                blocks.pop()
+                at = after.pop()
+        following = at.next_op
+        yield at
+        if at.regions:
+            blocks.append(_blocks(at))
+            after.append(following)
+            at = None
+        else:
+            at = following
+
+
+def _blocks(op: IrOperation) -> Iterator[Block]:
+    return (block for region in op.regions for block in region.blocks)
 
 
 def _verify_region(region: Region) -> None:

@@ -507,8 +507,9 @@ class RoleLowering:
     def _read_first(self, ring: Ring) -> bool:
         """Whether this role's products read a ring's tiles as their first operands, nothing else of it does, and the
         target's commits can tell that by itself."""
-        tiles = set(ring.pipe.buffers)
-        if not read_first([*tiles], [op for op in self.role.walk() if tiles & {*op.operands}]):
+        tiles = ring.pipe.buffers
+        users = {use.operation for tile in tiles for use in tile.uses}
+        if not read_first(tiles, [op for op in users if self.role.is_ancestor(op)]):
             return False
         module = self.role.get_toplevel_object()
         assert isinstance(module, ModuleOp)

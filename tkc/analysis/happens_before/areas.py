@@ -107,15 +107,20 @@ def _indices(axis: Axis, step: int) -> set[int]:
 
 
 @lru_cache(maxsize=1024)
-def own(a: Area, b: Area) -> bool:
-    """Whether an element that a thread of the role touches by the one, no other of its threads touches by the other."""
+def own(a: Area, b: Area, lanes: int = 1) -> bool:
+    """Whether an element that a thread of the role touches by the one, no other of its threads touches by the other;
+    with `lanes` of a warp: no thread of another warp."""
     pairs = [p for p in _both(a, b) if p[0].fixed == p[1].fixed and p[0].width == p[1].width == 1]
     steps = [gcd(x.step, y.step) for x, y in pairs]
     owner: dict[tuple[int, ...], int] = {}
     for t in a.threads:
-        if owner.setdefault(_key([x for x, _ in pairs], steps, t), t) != t:
+        by = t // lanes
+        if owner.setdefault(_key([x for x, _ in pairs], steps, t), by) != by:
             return False
-    return all(owner.get(_key([y for _, y in pairs], steps, t), t) == t for t in b.threads)
+    return all(
+        owner.get(_key([y for _, y in pairs], steps, t), t // lanes) == t // lanes
+        for t in b.threads
+    )
 
 
 def _key(axes: Sequence[Axis], steps: Sequence[int], thread: int) -> tuple[int, ...]:

@@ -480,6 +480,8 @@ def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State,
             part, who = Part.FULL, WARP
         elif source.threads in (LANE, ALL):
             part, who = Part.WARP, ALL
+        elif isinstance(source.threads, Some) and isinstance(who, Some) and who.warps:
+            part = Part.FULL if who.warps == 1 else Part.WARP
     if (part, who) != (state.part, state.who):
         yield State(state.name, state.n, 0, part, who), rule
 

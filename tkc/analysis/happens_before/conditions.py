@@ -11,6 +11,7 @@ from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.events import Some, Threads, Who
 from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.values import Values
+from tkc.ir.nest import around
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp
 
@@ -188,14 +189,15 @@ class Places:
     def late(self, op: Operation, loop: tuple[Operation, ...]) -> int:
         """Whether an arrival may be for an earlier item: under a condition on anything but who the thread is (1), and
         surely where that leaves out a loop's first turn or follows the loop (2)."""
-        at, late = op.parent_op(), 0
-        while isinstance(at, s.IfOp):
+        late = 0
+        for at in around(op):
+            if not isinstance(at, s.IfOp):
+                break
             guard = self.values.guard(at.condition)
             asked = guard is not None and (guard.rest or not guard.narrows)
             if asked and self.values.constant(at.condition) is None:
                 known = self.guard(at.condition, at)
                 late = 2 if known is not None and known[0] == "not-first" else max(late, 1)
-            at = at.parent_op()
         return late if any(within(op, o) for o in loop) else 2
 
     def plain(self, condition: SSAValue) -> tuple[SSAValue, bool]:
@@ -234,10 +236,7 @@ class Places:
 
 def within(op: Operation, outer: Operation) -> bool:
     """Whether an operation is another, or stands in it."""
-    at: Operation | None = op
-    while at is not None and at is not outer:
-        at = at.parent_op()
-    return at is outer
+    return op is outer or any(at is outer for at in around(op))
 
 
 def asked_of(op: Operation | None) -> frozenset[tuple[Operation, bool]]:
@@ -253,9 +252,11 @@ def asked_of(op: Operation | None) -> frozenset[tuple[Operation, bool]]:
     return frozenset(found)
 
 
+def past_conditions(op: Operation) -> Operation | None:
+    """What stands round an operation and is no condition: a loop, or its role."""
+    return next((at for at in around(op) if not isinstance(at, s.IfOp)), None)
+
+
 def outside(op: Operation) -> bool:
     """Whether an operation stands in no loop."""
-    at = op.parent_op()
-    while isinstance(at, s.IfOp):
-        at = at.parent_op()
-    return isinstance(at, s.RoleOp)
+    return isinstance(past_conditions(op), s.RoleOp)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
+from tkc.analysis.guards import LANES
 from tkc.analysis.happens_before import areas, automaton
 from tkc.analysis.happens_before.automaton import PENDING, TO_ACQUIRE, Part
 from tkc.analysis.happens_before.clocks import Clock, bound
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
     from tkc.analysis.happens_before.verdicts import Place
 
 
-def own(first: Access, second: Access) -> bool:
-    """Whether what a thread touches by one of two accesses of a role, no other of its threads touches by the other."""
+def own(first: Access, second: Access, lanes: int = 1) -> bool:
+    """Whether what a thread touches by one of two accesses of a role, no other of its threads touches by the other;
+    with the `lanes` of a warp: no thread of another warp."""
     elements = first.element and second.element
     return (
         elements
         and first.area is not None
         and second.area is not None
-        and areas.own(first.area, second.area)
+        and areas.own(first.area, second.area, lanes)
     )
 
 
@@ -102,7 +104,9 @@ def _measure(
         if not automaton.within(node.threads, state.who) and not (mine and all_know):
             continue
         if state.part != Part.FULL and not (same and all_know):
-            continue
+            of_warp = reach.hasty and home and state.part == Part.WARP
+            if not (of_warp and own(first.access, access, LANES)):
+                continue
         if plain:
             rule = "po" if state.name not in PENDING and state.fence not in TO_ACQUIRE else None
         else:

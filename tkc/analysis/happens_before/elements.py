@@ -19,6 +19,7 @@ from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.verdicts import Place, places
 from tkc.analysis.moments import finding_at
 from tkc.ir.isa.memory import Scope, Space
+from tkc.ir.nest import around
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import ElementOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.scalar import ConstOp
@@ -172,12 +173,10 @@ def _one_unit(place: Place) -> bool:
     op, area = place.event.op, place.access.area
     if area is None or area.asked:
         return True
-    at = op.parent_op() if op is not None else None
-    while at is not None:
+    for at in around(op) if op is not None else ():
         if isinstance(at, s.ForOp) and isinstance(upper := at.upper.owner, ConstOp):
             if isinstance(upper.constant, IntegerAttr) and upper.constant.value.data <= 1:
                 return True
-        at = at.parent_op()
     return False
 
 

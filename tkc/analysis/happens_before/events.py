@@ -41,6 +41,13 @@ class Some:
         """Whether there are any."""
         return bool(self.members)
 
+    @property
+    def warps(self) -> int:
+        """How many whole warps they are; 0 where they are others."""
+        members = self.members or frozenset[int]()
+        warps = {t // 32 for t in members}
+        return len(warps) if len(members) == 32 * len(warps) else 0
+
     def __repr__(self) -> str:
         return f"some of {self.of!r}"
 
@@ -357,19 +364,20 @@ class Role:
     declared: str = ""
 
     def events(self) -> Iterator[Event]:
-        return _events(self.body)
+        return events_of(self.body)
 
 
-def _events(body: list[Item]) -> Iterator[Event]:
+def events_of(body: list[Item]) -> Iterator[Event]:
+    """All events of a body, in order."""
     for item in body:
         if isinstance(item, Choice):
             for branch in item.branches:
-                yield from _events(branch.body)
+                yield from events_of(branch.body)
         elif isinstance(item, Beside):
-            yield from _events(item.one)
-            yield from _events(item.other)
+            yield from events_of(item.one)
+            yield from events_of(item.other)
         elif isinstance(item, Loop | Sometimes):
-            yield from _events(item.body)
+            yield from events_of(item.body)
         else:
             yield item
 

@@ -26,7 +26,7 @@ def exclusive(one: Node, other: Node, clock: Clock) -> bool:
 def contrary(one: Node, other: Node, clock: Clock) -> bool:
     """Whether two nodes of a role stand under conditions right inside a turn of `clock` of which one says the contrary
     of the other, so that no turn has both."""
-    if one.role is not other.role:
+    if one.role is not other.role or not one.loops or not other.loops:
         return False
     asked = [_conditions(node, clock) for node in (one, other)]
     return any((taken, *rest) in asked[1] for taken, *rest in ((not t, *r) for t, *r in asked[0]))

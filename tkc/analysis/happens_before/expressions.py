@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import takewhile
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tkc.analysis.happens_before.properties import written
+from tkc.ir.nest import around
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -98,11 +100,8 @@ class Expressions:
 
 def depth_of(loop: Operation) -> int:
     """How many loops stand round one."""
-    depth, at = 0, loop.parent_op()
-    while at is not None and not isinstance(at, s.RoleOp):
-        depth += not isinstance(at, s.IfOp)
-        at = at.parent_op()
-    return depth
+    inside = takewhile(lambda at: not isinstance(at, s.RoleOp), around(loop))
+    return sum(not isinstance(at, s.IfOp) for at in inside)
 
 
 def _counter(body: Block) -> int:

@@ -16,8 +16,9 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
+from tkc.analysis.happens_before.beside import chain_items_beside
 from tkc.analysis.happens_before.chained import chain_alike
-from tkc.analysis.happens_before.conditions import who_acts
+from tkc.analysis.happens_before.conditions import past_conditions, who_acts
 from tkc.analysis.happens_before.copies import alike, apart, chosen, differing
 from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
@@ -71,6 +72,7 @@ def program(kernel: s.KernelOp) -> Program:
             for group in range(each.role.groups.value.data):
                 made.roles.append(_role(each, group, rank, cluster, made, write))
     chain_alike(made)
+    chain_items_beside(made)
     number_meetings(made)
     split_rings(made)
     settle(made)
@@ -367,7 +369,7 @@ class Body:
         if table is None or table.before or not 1 < len(table.period) <= MOST_TURNS:
             return {}
         loop = self.ops.loops.get(table.loop or ())
-        if loop is None or self.ops.turns is not None or _round(op) is not loop.op:
+        if loop is None or self.ops.turns is not None or past_conditions(op) is not loop.op:
             return {}
         if any(op in orbit.chain for orbit in values.orbits) or self.ops.places.guard(
             op.condition, op
@@ -413,14 +415,6 @@ def _waits_instead(op: s.IfOp, asked: TryWaitOp, holds: bool) -> bool:
         and not op.results
         and list(waits[0].operands) == list(asked.operands)
     )
-
-
-def _round(op: Operation) -> Operation | None:
-    """The loop round an operation, through conditions."""
-    at = op.parent_op()
-    while isinstance(at, s.IfOp):
-        at = at.parent_op()
-    return at
 
 
 def _turns(bounds: list[Table]) -> list[int]:

@@ -159,9 +159,13 @@ class Alike:
             if self.moment
             else automaton.known_complete(state, self.source)
         )
-        if told:
-            for _, site in self.graph.sites_of.get(node, ()):
+        for _, site in self.graph.sites_of.get(node, ()) if told else ():
+            if site.every or site.sometimes or self.any_site:
                 yield Told(act, site, known, "bytes-known")
+                continue
+            cases = self.graph.cases(act.barrier, node.role, copies=True)
+            if cases is not None:  # in whichever branch an item's bytes came
+                yield Told(act, site, known, "bytes-known", cases)
 
     def _arrive(self, node: Node, state: State, act: Arrive) -> Iterator[Told]:
         who = automaton.both(state.who, node.threads)
@@ -202,4 +206,5 @@ class Alike:
         )
         if act.barrier is not None:
             step.met = act, met
-        return met if act.does == "sync" else []
+        here = node.threads  # of a numbered barrier's role some warps may come
+        return [(automaton.of(s, here), rule) for s, rule in met] if act.does == "sync" else []

@@ -145,7 +145,9 @@ class Graph:
     """The nodes that wait for a barrier."""
     periods: dict[Clock, tuple[Loop, int]] = field(default_factory=dict)
     """Clocks of loops that have parts which run in some turns: a loop, and after how many turns they run again."""
-    followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
+    followed: dict[tuple[Hashable, Role, bool], list[list[Site]] | None] = field(
+        default_factory=dict
+    )
     places: Any = None
     """Accesses by space and buffer (`verdicts.places`)."""
     visited: int = 0
@@ -153,11 +155,15 @@ class Graph:
     bounded: bool = False
     """Whether following many of them is given up (`paths.Unfollowed`)."""
 
-    def cases(self, barrier: Hashable, role: Role) -> list[list[Site]] | None:
-        """The arrivals of a role under conditions, by the case that an item may be; None where they leave one out."""
-        key = (barrier, role)
+    def cases(self, barrier: Hashable, role: Role, copies: bool = False) -> list[list[Site]] | None:
+        """The arrivals (or `copies`) of a role under conditions, by the case that an item may be; None where they leave
+        one out."""
+        key = (barrier, role, copies)
         if key not in self.followed:
-            sites = self.rings[barrier].arrivals.get(role, [])
+            ring = self.rings[barrier]
+            sites = ring.arrivals.get(role, [])
+            if copies:
+                sites = [s for s in ring.copies if s.node.role is role]
             self.followed[key] = covers_all([s for s in sites if not s.every and not s.sometimes])
         return self.followed[key]
 

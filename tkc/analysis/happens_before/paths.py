@@ -412,9 +412,8 @@ class Reach:
                 self._to_waits(Told(event.act, site, state, rule), first)
 
     def _group(self, label: Label, told: Told) -> None:
-        """Several arrivals share the items of a barrier: a wait knows what each of them tells it."""
+        """Several arrivals, or copies, share the items of a barrier: a wait knows what each of them tells it."""
         act, site, state, cases = told.act, told.site, told.state, told.cases
-        assert isinstance(act, Arrive)
         assert cases is not None
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
@@ -423,7 +422,10 @@ class Reach:
             items = ((site.clock, 0),)  # the access's own item is in its own branch
         item = shift(items, 0 if site.after else site.offset)
         waits: dict[tuple[State, str], set[Node]] = {}
-        for after, rule in released(self.source, self.moment, state, act):
+        handed = [(state, told.rule)]
+        if isinstance(act, Arrive):
+            handed = list(released(self.source, self.moment, state, act))
+        for after, rule in handed:
             for wait in self.graph.rings[act.barrier].waits:
                 made = learned(
                     self.graph, self.source, self.moment, (after, rule), act, site.node, wait.node
@@ -514,6 +516,7 @@ class Reach:
                 continue
             position = shift(items, apart // site.rate)
             for after, rule in met:
+                after = automaton.of(after, other.node.threads)
                 self._handed(other.node, after, position, rule, label)
 
     def _handed(

@@ -254,12 +254,11 @@ class Proofs:
                 if event.op in away:
                     event.act = restated(event)
                     handed |= isinstance(event.act, Arrive | Wait)
-        for (
-            alike
-        ) in self.graph.alike.values():  # what a node does, and whom it tells, is in its steps
-            for node, state in list(alike.steps):
-                if handed or (node.event is not None and node.event.op in away):
-                    del alike.steps[node, state]
+        for alike in self.graph.alike.values():  # what a node does, and whom it tells
+            for kept in (alike.steps, alike.told):
+                for node, state in list(kept):
+                    if handed or (node.event is not None and node.event.op in away):
+                        del kept[node, state]
 
     def preceded(self, fences: Mapping[Operation, Operation]) -> Proofs:
         """The same proofs in a graph that has a fence in front of some operations, absent until it is said to be there:

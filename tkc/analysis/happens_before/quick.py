@@ -58,18 +58,21 @@ class Quick(Judge):
                 self.alone[role] = numbers.setdefault(shape, len(numbers))
 
     def hazard(self, first: Place, second: Place, others: list[Place] = []) -> Hazard:  # noqa: B006
-        inner = Pair(self, first, second, next(common(first.node, second.node)))
+        clocks = common(first.node, second.node)
+        inner = Pair(self, first, second, next(clocks))
         if inner.never:
             return inner.ordered()
         key = self._alike(first, second)
-        if key is None:
-            return self._judge(first, second, others)
-        if key not in self.alike:
-            self.alike[key] = self._judge(first, second, others)
-        return self.alike[key]
+        known = self.alike.get(key) if key is not None else None
+        if known is None:
+            pairs = [inner, *(Pair(self, first, second, clock) for clock in clocks)]
+            known = self._judged(pairs, others)
+            if key is not None:
+                self.alike[key] = known
+        return known
 
-    def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
-        pairs = [Pair(self, first, second, clock) for clock in common(first.node, second.node)]
+    def _judged(self, pairs: list[Pair], others: list[Place]) -> Hazard:
+        first, second = pairs[0].first, pairs[0].second
         key = self._in_one_role(pairs)
         known = self.local.get(key)
         if known is not None:

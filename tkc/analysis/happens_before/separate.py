@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tkc.ir.nest import outward
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 
@@ -123,11 +125,8 @@ def _stays(value: SSAValue) -> bool:
 
 def _in_loop(value: SSAValue) -> bool:
     at = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
-    while at is not None and not isinstance(at, s.RoleOp | s.KernelOp):
-        if at.regions and not isinstance(at, s.IfOp):
-            return True
-        at = at.parent_op()
-    return False
+    round_it = takewhile(lambda o: not isinstance(o, s.RoleOp | s.KernelOp), outward(at) if at else ())
+    return any(o.regions and not isinstance(o, s.IfOp) for o in round_it)
 
 
 def _counts(value: SSAValue, body: Block) -> bool:

@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tkc.analysis.happens_before.copies import DIVIDES
 from tkc.analysis.happens_before.evaluate import Carried, Evaluator
 from tkc.analysis.happens_before.straight import Numbers, Straight
+from tkc.ir.nest import around
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp
 
@@ -172,14 +173,14 @@ class Values(Evaluator):
 
     def _round(self, op: Operation) -> Operation | None:
         """The loop or condition round an operation, None where it runs once; not a choice of threads or of a CTA."""
-        parent = op.parent_op()
-        while isinstance(parent, s.IfOp):
+        for parent in around(op):
+            if not isinstance(parent, s.IfOp):
+                return None if isinstance(parent, s.RoleOp) else parent
             guard = self.guard(parent.condition)
             elected = guard is None or (guard.narrows and not guard.rest)
             if not elected and self.constant(parent.condition) is None:
                 return parent
-            parent = parent.parent_op()
-        return None if isinstance(parent, s.RoleOp) else parent
+        return None
 
     def _result_of(self, value: SSAValue, beside: Operation) -> tuple[Operation, Carried] | None:
         """The loop beside another whose result a value is."""
@@ -382,7 +383,7 @@ class Values(Evaluator):
         block = at.parent_block()
         found = self.around.get(block)
         if found is None:
-            round_it = {*_round_it(at)}
+            round_it = {*around(at)}
             each = [(o, next((x for x in o.chain if x in round_it), None)) for o in self.orbits]
             each = [(o, x) for o, x in each if x is not None or _beside(at, o.chain[0])]
             found = self.around[block] = sorted(each, key=lambda pair: pair[1] is None)
@@ -417,7 +418,7 @@ def _barriers(value: SSAValue) -> Iterator[s.BarriersOp]:
 
 
 def _depth(op: Operation) -> int:
-    return sum(1 for _ in _round_it(op))
+    return sum(1 for _ in around(op))
 
 
 def _beside(at: Operation, loop: Operation) -> bool:
@@ -447,14 +448,6 @@ def _only_divided(value: SSAValue, step: SSAValue) -> bool:
             ):
                 return False
     return True
-
-
-def _round_it(op: Operation) -> Iterator[Operation]:
-    """The operations round one, innermost first."""
-    at = op.parent_op()
-    while at is not None:
-        yield at
-        at = at.parent_op()
 
 
 def _shortest(chain: Chain, numbers: list[int], first: int) -> Table:

@@ -281,26 +281,25 @@ class Judge:
         one, two = self.row(first.slot, clock), self.row(second.slot, clock)
         if turns != (None, None):
             return self._rows_meet(one, two, turns)
-        once = clock is self.graph.kernel
-        wary = (here, there) in self.wary
-        distinct = all(
-            any(self.graph.clock_of[x] is clock for x in (a.apart if wary else a.distinct))
-            for a in (first, second)
-        )
-        if wary:
-            distinct = distinct and first.part == second.part
-        asked = (
-            first.area is not None
-            and second.area is not None
-            and first.area.asked
-            and second.area.asked
-        )
-        turn = (
-            asked and not wary and first.write and second.write
-        )  # of others nothing says that both come
-        if once or turn or (distinct and _alike(first, second)):
+        if clock is self.graph.kernel or self._in_one_turn(here, there, clock):
             return TOGETHER if self._rows_meet(one, two).meets(0) else NEVER
         return self._rows_meet(one, two)
+
+    def _in_one_turn(self, here: Place, there: Place, clock: Clock) -> bool:
+        """Whether two accesses touch the same elements in the same turn of a clock's loop only."""
+        first, second = here.access, there.access
+        if first.area is None and second.area is None and not first.distinct:
+            return False
+        wary = (here, there) in self.wary
+        areas = first.area, second.area
+        asked = all([area is not None and area.asked for area in areas])
+        if asked and not wary and first.write and second.write:
+            return True  # of others nothing says that both come
+        for access in (first, second):
+            loops = access.apart if wary else access.distinct
+            if not any([self.graph.clock_of[x] is clock for x in loops]):
+                return False
+        return (not wary or first.part == second.part) and _alike(first, second)
 
     def _rows_meet(
         self,
@@ -308,7 +307,9 @@ class Judge:
         two: Slot | None,
         turns: tuple[Turns | None, Turns | None] = (None, None),
     ) -> Meetings:
-        key = *((row and (row.before, row.period)) for row in (one, two)), turns
+        key = (
+            one and (one.before, one.period), two and (two.before, two.period), *turns,
+        )  # fmt: skip
         if key not in self.rows:
             self.rows[key] = meetings_of(one, two, turns)
         return self.rows[key]
@@ -341,16 +342,20 @@ class Pair:
     def __post_init__(self) -> None:
         first, second = self.first, self.second
         self.meetings = self.judge.meetings(first, second, self.clock)
+        together = self.meetings.meets(0)
+        self.apart = together and self._never_in_one_count()
+        self.never = not self.meetings.apart and (self.apart or not together)
+
+    def _never_in_one_count(self) -> bool:
+        """Whether no count of the clock has both."""
+        one, other, clock = self.first.node, self.second.node, self.clock
         # one count of an outer clock has many instances of an access in an inner loop
-        path = first.node.path
-        inner = path[path.index(self.clock) + 1 :]
-        same = first is second and all(c.high <= 1 for c in inner)
-        self.apart = (
-            same
-            or exclusive(first.node, second.node, self.clock)
-            or contrary(first.node, second.node, self.clock)
-        )
-        self.never = not self.meetings.apart and (self.apart or not self.meetings.meets(0))
+        inner = one.path[one.path.index(clock) + 1 :]
+        if self.first is self.second and all([c.high <= 1 for c in inner]):
+            return True
+        if one.role is not other.role:
+            return False
+        return exclusive(one, other, clock) or contrary(one, other, clock)
 
     def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
         """The distances there and back by what is known so far."""
@@ -502,7 +507,9 @@ def _no_race(a: Access, b: Access) -> bool:
     is only a guess (A18)."""
     if (a.atomic and b.atomic) or (a is b and a.what == CONSTANT):
         return True
-    return any(x.what == "cas" and y.element and not y.write for x, y in ((a, b), (b, a)))
+    if a.what == "cas" and b.element and not b.write:
+        return True
+    return b.what == "cas" and a.element and not a.write
 
 
 def _alike(a: Access, b: Access) -> bool:

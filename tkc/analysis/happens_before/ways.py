@@ -109,12 +109,15 @@ class Ways:
             yield Way(to, steps, False, past, tells)
 
     def _sorted(self, segment: Segment) -> tuple[list[int], list[tuple[int, Node]]]:
-        deeds = [(i, n, self.doing.get(n.does) or self._deed(n)) for i, n in segment.acts]
-        found = self.deeds[segment] = (
-            [i for i, _, deed in deeds if deed is Deed.STOPS],
-            [(i, n) for i, n, deed in deeds if deed is Deed.TELLS],
-        )
-        return found
+        doing, stops, telling = self.doing, list[int](), list[tuple[int, Node]]()
+        for place, node in segment.acts:
+            deed = doing.get(node.does) or self._deed(node)
+            if deed is Deed.STOPS:
+                stops.append(place)
+            elif deed is Deed.TELLS:
+                telling.append((place, node))
+        self.deeds[segment] = stops, telling
+        return stops, telling
 
     def _deed(self, node: Node) -> Deed:
         found = self.doing[node.does] = self.matters.by(node.event, node.role.cta)

@@ -181,8 +181,6 @@ class Emit:
         self, plan: _Plan, name: str, argument: Value, properties: dict[str, Attribute]
     ) -> SSAValue:
         """One register operand, from a value, a number or an address."""
-        if isinstance(argument, SSAValue):
-            return argument
         if isinstance(argument, At):
             if argument.offset:
                 if name not in plan.shape.addresses:
@@ -194,6 +192,8 @@ class Emit:
             return self.float(argument, kind)
         if isinstance(argument, int):
             return self.imm(int(argument), kind)
+        if isinstance(argument, SSAValue):
+            return argument
         raise Bug("ptx emission", f"{name} of {plan.shape.row.name} cannot be {argument!r}")
 
     def _bind(
@@ -237,7 +237,10 @@ class Emit:
                 and isinstance(value, list | tuple)
                 and not isinstance(value, At)
             ):
-                values = [self._operand(plan, argument, v, properties) for v in value]
+                values = [
+                    v if v.__class__ is Result else self._operand(plan, argument, v, properties)
+                    for v in value
+                ]
             else:
                 values = [self._operand(plan, argument, value, properties)]
             bound[argument] = values

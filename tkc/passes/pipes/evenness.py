@@ -16,11 +16,8 @@ def is_even(ring: Ring, role: s.RoleOp) -> bool:
     Else its next slot depends on how often a condition has held, so that nobody can tell how many bulk groups ago it
     was filled: neither a reader nor `happens_before`.
     """
-    items = [
-        op
-        for op in role.walk()
-        if isinstance(op, s.AcquireOp | s.SkipOp) and op.ring is ring.pipe.ring
-    ]
+    users = [use.operation for use in ring.pipe.ring.uses]
+    items = [op for op in users if isinstance(op, s.AcquireOp | s.SkipOp) and role.is_ancestor(op)]
     conditions = [tuple(_branches(op)) for op in items]
     if len(set(conditions)) <= 1:
         return True
