@@ -107,7 +107,7 @@ def _ways(hazard: Hazard, others: list[Place]) -> Iterator[tuple[Place, Place]]:
     """From where to where the chains of a proof go: there and back, each also by a read that stands between."""
     first, second = hazard.first, hazard.second
     names = {step.start for step in hazard.chain if step.rule == BETWEEN}
-    reads = [read for read in others if not read.access.write and str(read) in names]
+    reads = [x for x in others if names and not x.access.write and str(x) in names]
     for start, end in {(first, second): None, (second, first): None}:
         yield start, end
         for read in reads:
