@@ -148,6 +148,7 @@ def _is_type(annotation: str, *rest: Any) -> bool:
 
 _make_dataclass: Any = _DATACLASSES._process_class
 _MAKE_FIELD: Any = Field
+_PARAMETERS: Any = _DATACLASSES._DataclassParams
 _FIELD, _CLASS_VARIABLE = _DATACLASSES._FIELD, _DATACLASSES._FIELD_CLASSVAR
 _METHODS = ("__init__", "__repr__", "__eq__", "__setattr__", "__delattr__", "__hash__")
 
@@ -185,7 +186,7 @@ def _dataclass(found: GeneratedCode, cls: Any, *how: Any) -> Any:
                 delattr(cls, name)
             else:
                 setattr(cls, name, fields[name].default)
-    cls.__dataclass_params__ = _DATACLASSES._DataclassParams(*how[:6])
+    cls.__dataclass_params__ = _PARAMETERS(*how[: len(_PARAMETERS.__slots__)])
     cls.__dataclass_fields__ = fields
     _add_methods(cls, marshal.loads(kept), fields)
     if not cls.__doc__:
