@@ -99,4 +99,5 @@ def test_what_is_put_off_is_not_loaded_by_the_libraries() -> None:
     )
     count, *loaded = done.stdout.split()
     assert int(count) > len(SELDOM) // 2
-    assert not loaded
+    own = {"tempfile"} if sys.version_info >= (3, 12) else set()  # of importlib.resources
+    assert not {*loaded} - own

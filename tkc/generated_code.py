@@ -117,6 +117,7 @@ def keep() -> GeneratedCode | None:
     vars(dataclasses)["_is_type"] = _is_type
     if sys.version_info < (3, 13):  # later ones do more with a class
         _TYPING.NamedTupleMeta.__new__ = _named_tuple
+    if sys.version_info[:2] == DATACLASSES_OF:
         vars(dataclasses)["_process_class"] = partial(_dataclass, found)
     _keep_patterns(found)
     return found
@@ -146,6 +147,8 @@ def _is_type(annotation: str, *rest: Any) -> bool:
     return _may_be_mark(annotation) and _marked(annotation, *rest)
 
 
+DATACLASSES_OF = (3, 11)
+"""The Python whose way of making a dataclass `_dataclass` follows; with others `dataclasses` makes each anew."""
 _make_dataclass: Any = _DATACLASSES._process_class
 _MAKE_FIELD: Any = Field
 _PARAMETERS: Any = _DATACLASSES._DataclassParams
@@ -186,7 +189,7 @@ def _dataclass(found: GeneratedCode, cls: Any, *how: Any) -> Any:
                 delattr(cls, name)
             else:
                 setattr(cls, name, fields[name].default)
-    cls.__dataclass_params__ = _PARAMETERS(*how[: len(_PARAMETERS.__slots__)])
+    cls.__dataclass_params__ = _PARAMETERS(*how[:6])
     cls.__dataclass_fields__ = fields
     _add_methods(cls, marshal.loads(kept), fields)
     if not cls.__doc__:
