@@ -113,3 +113,16 @@ def test_nobody_arrives_twice_without_a_wait() -> None:
     wait = "        wait cluster\n        for m, n in work:\n            wait full, phase\n"
     late = changed(SHARED, (wait, wait.removeprefix("        wait cluster\n")))
     assert codes(late) == {"TK305"}
+    turn, never = (
+        "            phase = phase ^ 1\n        sync cluster\n    role store",
+        "        wait cluster\n    role store",
+    )
+    each = changed(
+        SHARED,
+        (
+            f"            sync cluster\n{turn}",
+            f"            arrive cluster\n            phase = phase ^ 1\n{never}",
+        ),
+    )
+    module = to_module(Job(each, "test.tk", "sm_90a"), after="elect-single-thread")
+    assert any("again before a wait" in f.message for f in check(module))  # in the next turn

@@ -71,6 +71,11 @@ def test_what_once_went_wrongly_stays() -> None:
     assert said["programs"] == len(STRICTLY_WRONG_ONCE)
 
 
+def test_nothing_goes_where_turns_arrive_twice_without_a_wait() -> None:
+    said, problems, _ = ask([25014339], brief=True, make=clustered)
+    assert not problems and said["programs"] == 1 and not said["fences"]
+
+
 SENT = """\
 buffer a shared 2 @*
 buffer b shared 2 @*

@@ -61,6 +61,8 @@ def _wrong_halves(
         elif isinstance(item, Loop):
             after, more = _wrong_halves(item.body, state)
             found += more
+            if after and not state and item.high > 1:  # what the next turn finds
+                found += _wrong_halves(item.body, after)[1]
             state = state if after == state else None
         elif any(_act(event) is not None for event in Role("", [item]).events()):
             state = None
