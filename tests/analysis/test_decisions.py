@@ -117,6 +117,40 @@ def test_a_condition_on_other_bounds_makes_no_loop_turn(way: str) -> None:
     assert any("may not turn" in why for why in found.values()), found
 
 
+BOUNDED = {
+    "what is left over": "range(m.index % 3 + 1)",
+    "from what is left over": "range(m.index % 3, n.index % 2 + 3)",
+    "a product": "range(2 * (m.index % 3) + 1)",
+    "a difference": "range(3 - m.index % 3)",
+    "at most": "range(min(m.index % 5, 2) + 1)",
+    "at least": "range(max(n.index, 1))",
+    "a quotient": "range(n.index // 4 + 1)",
+    "in steps": "range(m.index % 3, 3, m.index % 2 + 1)",
+}
+
+
+@pytest.mark.parametrize("way", BOUNDED)
+def test_a_loop_whose_bounds_leave_a_turn_is_as_good_as_none(way: str) -> None:
+    assert refused(f"for j in {BOUNDED[way]}:\n    {FENCE}") == {}
+
+
+UNBOUNDED = {
+    "a sum that may wrap": "range(m.index + 1)",
+    "a product that may wrap": "range(2 * m.index + 1)",
+    "a quotient that may wrap": "range(m.index // 2 + 1)",
+    "a difference that ends late": "range(100 - m.index % 101)",
+    "from as far as the end": "range(m.index % 64, 63)",
+    "left over from what is not known": "range(m.index % (n.index + 1) + 1)",
+    "at least nothing": "range(max(50 - m.index, 0))",
+}
+
+
+@pytest.mark.parametrize("way", UNBOUNDED)
+def test_a_loop_whose_bounds_may_leave_no_turn_is_no_proof(way: str) -> None:
+    found = refused(f"for j in {UNBOUNDED[way]}:\n    {FENCE}")
+    assert any("may not turn" in w or "nothing orders" in w for w in found.values()), found
+
+
 def test_a_fence_like_the_named_one_in_a_loop_that_may_stop_turning_is_no_proof() -> None:
     loop = f"for j in range(41 - m.index):\n        {FENCE}"
     found = refused(f"if m.index % 2 == 0:\n    {FENCE}\nelse:\n    {loop}")

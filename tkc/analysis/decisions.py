@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from math import lcm
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tkc.analysis.instances import Instruction
 from tkc.analysis.machine import BOTH, SIDES, Code
+from tkc.analysis.turning import must_turn
 from tkc.ir.certificates import label
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -73,46 +73,9 @@ def always_turned(code: Code) -> set[Operation]:
     found: set[Operation] = set()
     for one in Look(code).decisions:
         if isinstance(one.op, s.ForOp) and one.seen == SIDES[True]:
-            if not (one.fixed or one.op.stolen is not None or _must_turn(one.op, code)):
+            if not (one.fixed or one.op.stolen is not None or must_turn(one.op)):
                 found.add(one.op)
     return found
-
-
-def _must_turn(loop: s.ForOp, code: Code) -> bool:
-    """Whether a condition round a loop lets through only what is less than the loop's end where it begins."""
-    by = loop.step.owner
-    counted = isinstance(by, s.UnitOp) and by.which.data == "count"
-    step = code.constants.get(code.number(loop.step))
-    if not (counted or (isinstance(step, int) and step > 0)):
-        return False
-    return any(
-        least is loop.lower and most is loop.upper
-        for condition in _holding(loop)
-        for least, most in _less(condition)
-    )
-
-
-def _holding(op: Operation) -> Iterator[SSAValue]:
-    """The conditions that hold wherever an operation is."""
-    inner, outer = op, op.parent_op()
-    while outer is not None:
-        if isinstance(outer, s.IfOp) and inner.parent_region() is outer.then:
-            yield outer.condition
-        inner, outer = outer, outer.parent_op()
-
-
-def _less(condition: SSAValue) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """Which number is less than which where a condition holds, as far as it says so."""
-    match condition.owner:
-        case ArithOp(kind=StringAttr(data="and"), inputs=inputs):
-            for part in inputs:
-                yield from _less(part)
-        case ArithOp(kind=StringAttr(data="lt"), inputs=(x, y)):
-            yield x, y
-        case ArithOp(kind=StringAttr(data="gt"), inputs=(x, y)):
-            yield y, x
-        case _:
-            pass
 
 
 def undecided(code: Code) -> list[Decision]:
