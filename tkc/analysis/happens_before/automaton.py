@@ -142,6 +142,11 @@ class Source:
     assumed: frozenset[str]
 
 
+def memory_of(access: Access) -> int | None:
+    """The CTA whose shared memory an access touches: a fence of `.shared::cta` joins accesses of its own CTA's."""
+    return access.owner if access.space is Space.SHARED else None
+
+
 def home_of(access: Access, cta: int, assumed: frozenset[str]) -> int:
     """The CTA that an access counts for (A1: the owner of the memory)."""
     return access.owner if "A1" in assumed and access.space is Space.SHARED else cta

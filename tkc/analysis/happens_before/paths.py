@@ -117,8 +117,8 @@ class Reach:
         self.brief = not self.chains and (self.hasty or self.moment or self.whoever)
         key = (
             access.space, access.proxy, access.done, access.write, first_operand(access), source.threads, source.cta,
-            source.home, source.assumed, self.graph.assumed, self.moment, self.any_site, self.hasty,
-            self.brief,
+            source.home, automaton.memory_of(access), source.assumed, self.graph.assumed,
+            self.moment, self.any_site, self.hasty, self.brief,
             (access.buffer, access.slot) if access.space is Space.MAP else None,
         )  # fmt: skip
         self.alike = self.graph.alike.setdefault(

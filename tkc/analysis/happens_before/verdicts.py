@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from tkc.analysis.happens_before.areas import apart, together
-from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
+from tkc.analysis.happens_before.automaton import PENDING, Source, home_of, memory_of
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.conditions import asked_of
 from tkc.analysis.happens_before.distance import distance, known_at, own
@@ -145,7 +145,8 @@ class Judge:
         key = (
             begins, node.role, node.path, node.loops, node.turns, place.turns, node.threads,
             access.space, access.proxy, access.done, home_of(access, node.role.cta, self.assumed), access.write,
-            first_operand(access), (access.buffer, access.slot) if access.space is Space.MAP else None,
+            first_operand(access), memory_of(access),
+            (access.buffer, access.slot) if access.space is Space.MAP else None,
         )  # fmt: skip
         return key, entry
 
