@@ -24,6 +24,7 @@ from oracles.wild import wild
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from tkc.analysis.certificates import wrong
 from tkc.diagnostics import Diagnostic, listening
 from tkc.ir import context
 from tkc.ir.certificates import label, read
@@ -303,6 +304,18 @@ def test_what_had_no_certificate_once_has_one(
     assert not problems, problems[0]
     assert said["programs"] == len(REFUSED_ONCE[make])
     assert not said["failed"], said
+
+
+def test_chains_that_arrivals_of_another_cta_may_hide_are_refused_without_a15() -> None:
+    module, _ = as_stage(*clustered(31000291))
+    assert not eliminated(module, "practice")
+    [kernel] = module.body.block.ops
+    [certificate] = [x for x in read(module) if x.orders]
+    for model, told in (("practice", False), ("across", True)):
+        orders = tuple(o._replace(model=model) for o in certificate.orders)
+        found = wrong(certificate._replace(orders=orders), kernel)  # pyright: ignore
+        assert any("(A15)" in why for why in found.values()) is told
+        assert bool(found) is told
 
 
 @pytest.mark.soak

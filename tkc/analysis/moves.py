@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.ir import SSAValue
 
+from tkc.analysis.hiding import Hiding
 from tkc.analysis.instances import Copy, Edited, Event, Word
 from tkc.analysis.known import (
     Access,
@@ -90,6 +91,8 @@ class Run(Places):
         self._waits: dict[End, tuple[SSAValue | None, Seen]] = {}
         self._meetings: dict[tuple[Copy, str, int, str], list[int]] = {}
         self._closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
+        alone = kinds.cluster == 1 or "A15" in kinds.assumed
+        self._hiding = None if alone else Hiding(self.events)
 
     def start(self, of: Instances) -> list[Front]:
         """Where the instances of an access are when they have been issued."""
@@ -282,8 +285,11 @@ class Run(Places):
                 if there >= NOWHERE:
                     return None, at
                 end = taken.link.end
-                wait = self.event(Copy(end.role, end.copy, end.cta), there)
-                return _then(move, wait), there + 1
+                other = Copy(end.role, end.copy, end.cta)
+                hidden = self._hiding is not None and self._hiding.hides(
+                    Copy(*taken.link.start[1:]), at, other, there
+                )
+                return _then(move, self.event(other, there), hidden), there + 1
             case Awaited():
                 closings = self._closings_of(of.accesses[i], move.group)
                 closed = bisect_left(closings, at) - bisect_left(closings, of.at[i])
@@ -302,7 +308,10 @@ class Run(Places):
                 return _then(move, self.event(move.other, there)), there
 
     def _told_at(self, taken: Taken, which: int, sites: Sites) -> Arrivals | None:
-        """What the places of a step tell, one after another; None where they do not all tell of the same."""
+        """What the places of a step tell, one after another; None where they do not all tell of the same, or some may
+        hide others."""
+        if self._hiding is not None:
+            return None
         key = taken.alone, which, id(sites)
         if key not in self._arrivals:
             start, end = taken.link.start, taken.link.end
@@ -424,13 +433,13 @@ def _first_told(event: Event, which: int, barriers: SSAValue | None, seen: Seen)
     return first
 
 
-def _then(move: Told | Met, event: Event) -> Known | Broken:
+def _then(move: Told | Met, event: Event, hidden: bool = False) -> Known | Broken:
     """What is known by an event of another role, which has been told or met."""
-    key = event.of, event.threads
+    key = event.of, event.threads, hidden
     found = move.after.get(key)
     if found is None:
         try:
-            found = move.then(event)
+            found = move.then(event) if isinstance(move, Met) else move.then(event, hidden)
         except Broken as error:
             found = error
         move.after[key] = found

@@ -73,11 +73,11 @@ class Acquired:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Known from where a wait of the step's end sees a phase complete that the event tells; `then`: what, by that wait.
-    `own`: of the event that is the access itself alone."""
+    """Known from where a wait of the step's end sees a phase complete that the event tells; `then`: what, by that wait,
+    and whether others may hide the event from it. `own`: of the event that is the access itself alone."""
 
     which: int
-    then: Callable[[Event], Known]
+    then: Callable[[Event, bool], Known]
     own: bool = False
     after: dict[object, Known | Broken] = field(default_factory=dict)
 
@@ -305,7 +305,8 @@ def release(assumed: frozenset[str], link: Link, known: Known, event: Event) -> 
     if relaxed and not x.tensor and known.fence not in RELEASED and known.state != HALF:
         raise Broken("a relaxed arrival publishes nothing")
 
-    def then(wait: Event) -> Known:
+    def then(wait: Event, hidden: bool) -> Known:
+        hidden = hidden and _hidden(assumed, known)
         relaxed_wait = text(wait, "sem") == Sem.RELAXED
         far = False
         if link.end.cta != known.copy.cta:
@@ -320,13 +321,23 @@ def release(assumed: frozenset[str], link: Link, known: Known, event: Event) -> 
             narrow = known.fence not in (WIDE_RELEASED, 0) and known.state != HALF
             if relaxed and far and not x.tensor and narrow:
                 raise Broken("a fence of CTA scope does not reach another CTA")
-        state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in assumed)
+        state = over(x, known.state, relaxed or relaxed_wait or hidden, acquires="A3" in assumed)
         missing = WIDE_MISSING if far else MISSING[0]
         fence = missing if relaxed_wait and not x.tensor and known.state != HALF else 0
         threads = all_know(wait.threads, parts(known, event))
         return known.then(copy=_at_end(link), state=state, threads=threads, fence=fence)
 
     return Told(ARRIVALS, then)
+
+
+def _hidden(assumed: frozenset[str], known: Known) -> bool:
+    """Of tensor memory, that a hidden arrival orders in time alone, as a relaxed one; of others it tells nothing."""
+    x = known.source
+    if "A2" in assumed and x.touch.proxy is not Proxy.GENERIC and x.done not in STORES:
+        return False
+    if not x.tensor and known.state != HALF:
+        raise Broken("an arrival or a wait of CTA scope may hide this arrival (A15)")
+    return x.tensor
 
 
 def _at_end(link: Link) -> Copy:
@@ -386,7 +397,8 @@ def _known_complete(known: Known) -> None:
 def _completed(
     assumed: frozenset[str], link: Link, known: Known, which: int, state: str, own: bool = False
 ) -> Told:
-    def then(wait: Event) -> Known:
+    def then(wait: Event, hidden: bool) -> Known:
+        hidden = hidden and _hidden(assumed, known)
         relaxed = text(wait, "sem") == Sem.RELAXED
         far = link.end.cta != known.copy.cta and "A2" not in assumed
         if far and (text(wait, "scope") or Scope.CTA) == Scope.CTA:
@@ -395,7 +407,7 @@ def _completed(
         fence = missing if relaxed and not known.source.tensor else 0
         after = state
         if known.source.tensor:
-            after = over(known.source, BEFORE, relaxed, acquires="A3" in assumed)
+            after = over(known.source, BEFORE, relaxed or hidden, acquires="A3" in assumed)
         threads = all_know(wait.threads, known.source.threads)
         return known.then(copy=_at_end(link), state=after, threads=threads, fence=fence)
 
