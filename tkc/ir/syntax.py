@@ -229,8 +229,6 @@ def _parse_region(parser: Parser) -> Region:
 class Result(OpResult[Attribute]):
     """xDSL's, with what is most often asked of it answered without a call of Python's."""
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
     type = property(attrgetter("_type"))
     owner = property(attrgetter("op"))
 

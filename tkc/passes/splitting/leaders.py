@@ -7,6 +7,8 @@ loops round them, may as well be the work of other warps.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.traits import IsTerminator, Pure
@@ -16,6 +18,7 @@ from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.memory import Await, Done
 from tkc.ir.locations import location_of
+from tkc.ir.nest import around
 from tkc.ir.tile.ops import GetOp, KernelOp, MmaOp, PipeOp, PutOp, RoleOp, SkipOp, TurnOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 
@@ -30,15 +33,15 @@ def part_leaders(kernel: KernelOp) -> None:
 
 
 def _part(kernel: KernelOp, role: RoleOp, copies: list[CopyScalesOp]) -> None:
-    around = _around(role, copies)
-    items = [op for op in role.walk() if op in around and isinstance(op, PutOp | GetOp)]
-    _check(role, copies, around, items)
+    outer = _around(role, copies)
+    items = [op for op in role.walk() if op in outer and isinstance(op, PutOp | GetOp)]
+    _check(role, copies, outer, items)
     name = _name(kernel, f"{role.sym_name.data}_scales")
     new = role.clone()
     new.sym_name = StringAttr(name)
     new.warps = new.registers = None  # which are for what stays
     kernel.body.block.insert_op_after(new, role)
-    kept = {b for a, b in zip(role.walk(), new.walk(), strict=True) if a in around or a in copies}
+    kept = {b for a, b in zip(role.walk(), new.walk(), strict=True) if a in outer or a in copies}
     _keep(new.body.block, kept, role)
     for copy in copies:
         copy.detach()
@@ -60,17 +63,11 @@ def _part(kernel: KernelOp, role: RoleOp, copies: list[CopyScalesOp]) -> None:
 
 def _around(role: RoleOp, copies: list[CopyScalesOp]) -> set[Operation]:
     """The operations of the role in whose regions the copies stand."""
-    found: set[Operation] = set()
-    for copy in copies:
-        parent = copy.parent_op()
-        while parent is not None and parent is not role:
-            found.add(parent)
-            parent = parent.parent_op()
-    return found
+    return {op for copy in copies for op in takewhile(lambda op: op is not role, around(copy))}
 
 
 def _check(
-    role: RoleOp, copies: list[CopyScalesOp], around: set[Operation], items: list[PutOp | GetOp]
+    role: RoleOp, copies: list[CopyScalesOp], outer: set[Operation], items: list[PutOp | GetOp]
 ) -> None:
     """TK110 where other warps could not make the copies as this role would."""
     for op in role.walk():
@@ -79,7 +76,7 @@ def _check(
             for row in effects_of(op) or ()
         ):
             _refuse(role, copies[0], "waits for more than items of pipes", op)
-        if op in around and op.results:
+        if op in outer and op.results:
             _refuse(role, copies[0], "has values that a block round them hands on", op)
     for item in items:
         inside = [op for op in item.body.walk() if each_does(op)]
@@ -90,7 +87,7 @@ def _check(
             for use in pipe.uses:
                 op, mine = use.operation, role.is_ancestor(use.operation)
                 turns = isinstance(op, TurnOp | SkipOp)
-                if mine and (turns or (isinstance(op, type(item)) and op not in around)):
+                if mine and (turns or (isinstance(op, type(item)) and op not in outer)):
                     name = pipe.owner.sym_name.data
                     _refuse(role, copies[0], f"has other items of pipe {name}", op)
 
