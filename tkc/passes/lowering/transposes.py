@@ -13,7 +13,7 @@ from tkc.ir.ptx.emit import At
 from tkc.ir.ptx.registers import type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
-from tkc.passes.lowering.fragments import singles
+from tkc.passes.lowering.fragments import kind_of, singles
 from tkc.passes.lowering.state import Fragment, Kernel
 from tkc.passes.lowering.threads import half_row, lane_column, lane_row, matrix_row, thread_of_rows
 
@@ -101,7 +101,8 @@ def _elements(k: Kernel, fragment: Fragment, registers: tuple[SSAValue, ...]) ->
 
 def _store(k: Kernel, fragment: Fragment, place: At, value: SSAValue) -> None:
     bits = DTYPES[fragment.dtype].bits
-    k.emit("st", ".shared::cta", ".f32" if bits == 32 else f".b{bits}", place, value)
+    kind = kind_of(fragment.dtype) if bits >= 32 else f"b{bits}"
+    k.emit("st", ".shared::cta", f".{kind}", place, value)
 
 
 def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
@@ -129,7 +130,7 @@ def in_order(k: Kernel, fragment: Fragment) -> list[SSAValue]:
 
 
 def _store_elements(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
-    """Each element of 8 or 32 bits by itself; columns 8 apart have one register for their address."""
+    """Each element of 8, 32 or 64 bits by itself; columns 8 apart have one register for their address."""
     turned = [
         [Turned(k, op, k.add(lane_row(k), 8 * h), k.add(lane_column(k), odd)) for odd in range(2)]
         for h in range(2)

@@ -44,9 +44,10 @@ def matrix(tile: RegsType, op: Operation) -> tuple[int, int]:
     """Rows and columns of a register tile."""
     shape = tuple(int(n) for n in tile.shape)
     if len(shape) != 2:
+        mend = ": `column(x)` is one value a row, `row(x)` one a column" * (len(shape) == 1)
         raise TkcError.at(
             "TK110",
-            f"a register tile of shape {list(shape)} is not supported yet; it has two axes",
+            f"a register tile of shape {list(shape)} is not supported yet; it has two axes{mend}",
             location_of(op),
         )
     return shape
