@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tkc.analysis.banks import predict
-from tkc.diagnostics import Diagnostic, Severity, TkcError, report
+from tkc.diagnostics import Bug, Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.locations import location_of
@@ -30,7 +30,13 @@ from tkc.passes.lowering.threads import (
     rows_of_thread,
     thread_of_rows,
 )
-from tkc.passes.lowering.transposes import in_order, store_transposed
+from tkc.passes.lowering.transposes import (
+    in_order,
+    load_bytes,
+    store_transposed,
+    turned_source,
+    warp_of_rows,
+)
 
 CHUNK = 16
 """Bytes of one vector access, and the unit that a swizzle moves."""
@@ -149,6 +155,10 @@ def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
         case FragmentLayout.HALF_ROWS:
             at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(half_row(k), first))
             k.values[op.value] = _load_chunks(k, type, at)
+        case FragmentLayout.TURNED:
+            row = k.add(k.add(warp_of_rows(k), turned_source(k)), first)
+            at = _row_chunks(k, op.buffer, op.slot, op.column, row)
+            k.values[op.value] = load_bytes(k, dtype, type.shape[1], at)
         case FragmentLayout.WGMMA if dtype in narrow.NARROW:
             at = _narrow_pairs(k, op.buffer, op.slot, op.column, first)
             k.values[op.value] = narrow.load_pairs(k, dtype, type.shape[1], at)
@@ -287,6 +297,8 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
                 _store_matrices(k, op, fragment, first)
             else:
                 _store_pairs(k, op, fragment, first)
+        case FragmentLayout.TURNED:
+            raise Bug("lower-stage-to-ptx", "what is turned is stored so")
 
 
 def _store_vector(
