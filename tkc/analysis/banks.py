@@ -45,7 +45,7 @@ def predict(
     """
     bits = DTYPES[buffer.dtype.data].bits
     turned = fragment.layout.data == FragmentLayout.TURNED
-    if len(buffer.shape) == 1 or bits not in (16, 32) and not turned:
+    if len(buffer.shape) == 1 or (bits not in (16, 32) and not turned):
         return None
     rows, columns = buffer.elements // buffer.shape[-1], buffer.shape[-1]
     tile = SharedTile(rows, columns, bits, buffer.swizzle.data)
