@@ -91,7 +91,8 @@ def check_written(program: Program) -> Iterator[Finding]:
         if access.space not in (Space.SHARED, Space.TENSOR):
             continue
         if not access.write:
-            reads.append((event, access, role))
+            if not _counts_as_nothing(event.op):
+                reads.append((event, access, role))
         elif access.slot is None or access.place is not access.buffer:
             written[access.place] = None
         elif (slots := written.setdefault(access.place, set())) is not None:
@@ -115,6 +116,14 @@ def check_written(program: Program) -> Iterator[Finding]:
             op,
             roles=(role_name,),
         )
+
+
+def _counts_as_nothing(op: Operation | None) -> bool:
+    """Whether a read of an accumulator is of an item that is cleared and gets no product: zeros stand for it (R7)."""
+    if not isinstance(op, s.ReadAccumulatorOp) or op.nonzero is None:
+        return False
+    test = op.nonzero.owner
+    return isinstance(test, ArithOp) and test.kind.data == "lt" and len(set(test.inputs)) == 1
 
 
 def _slots(access: Access) -> tuple[int, ...]:

@@ -56,15 +56,20 @@ def wide(k: Kernel, whole: SSAValue, start: int, count: int) -> tuple[SSAValue, 
 # Accumulators --------------------------------------------------------------------------------------------------------
 
 
+def _filled(k: Kernel, kind: str, number: float, like: SSAValue) -> SSAValue:
+    """A number in as many registers."""
+    return k.emit("mov", kind, number, results=reg(kind[1:], type_of(like).count))
+
+
 def _finish(k: Kernel, op: s.ReadAccumulatorOp, parts: list[tuple[SSAValue, ...]]) -> None:
     """Zero instead, where the item had no product."""
     dtype = fragment_type(op.value).dtype.data
     if op.nonzero is not None:
         some: SSAValue | bool = k.number(op.nonzero)
+        kind, none = (".f32", 0.0) if dtype == "f32" else (".b32", 0)
         if some is False:
-            raise Bug("lower-stage-to-ptx", "an accumulator that never counts")
-        if isinstance(some, SSAValue):
-            kind, none = (".f32", 0.0) if dtype == "f32" else (".b32", 0)
+            parts = [tuple(_filled(k, kind, none, v) for v in part) for part in parts]
+        elif isinstance(some, SSAValue):
             parts = [tuple(k.emit("selp", kind, v, none, some) for v in part) for part in parts]
     k.values[op.value] = Fragment(dtype, tuple(parts))
 
