@@ -11,7 +11,7 @@ import pytest
 
 import tkc
 
-pytestmark = pytest.mark.share(4)
+pytestmark = pytest.mark.share(12)
 RNG = np.random.default_rng()
 BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 BM, BK = 128, 64
