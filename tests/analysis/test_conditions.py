@@ -264,7 +264,9 @@ def test_stores_that_are_not_even_wait_for_all_before() -> None:
         if name.startswith("bulk_wait") and "drained" in name
     ]
     assert first == [("TK309", "where M <= 300")]
-    assert second == []  # where it comes, each store has its own slot, and the first wait is for all
+    assert (
+        second == []
+    )  # where it comes, each store has its own slot, and the first wait is for all
 
 
 def test_turns_without_one_of_their_synchronisations() -> None:

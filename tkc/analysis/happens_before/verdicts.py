@@ -18,6 +18,8 @@ from tkc.analysis.happens_before.events import (
     Access,
     Event,
     Slot,
+    Some,
+    Threads,
     Turns,
     first_operand,
 )
@@ -255,7 +257,9 @@ class Judge:
         )
 
     def never_closed(self, place: Place) -> bool:
-        """Whether no thread closes the group that the access is of."""
+        """Whether no thread closes the group that the access is of; where that thread is known."""
+        if isinstance(place.node.threads, Some) or place.node.threads is Threads.SOME:
+            return False
         states = [s for kept in self.reach(place).run().labels.values() for s, _ in kept]
         return bool(states) and all(s.name in GROUPS.values() and not s.n for s in states)
 
