@@ -8,7 +8,7 @@ turns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import gcd
+from math import gcd, inf
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -17,7 +17,7 @@ from tkc.analysis.happens_before.areas import Area, Axis, apart
 from tkc.analysis.happens_before.clocks import Clock
 from tkc.analysis.happens_before.copies import DIVIDES
 from tkc.analysis.happens_before.distance import distance
-from tkc.analysis.happens_before.events import Access, Event, Program
+from tkc.analysis.happens_before.events import Access, Event, Touched
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.symmetry import Symmetry
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, places
@@ -29,9 +29,9 @@ from tkc.ir.stage.tensor_operands import TensorMmaOp
 from tkc.ir.stage.types import BufferType
 
 
-def check_bounds(program: Program) -> Iterator[Finding]:
+def check_bounds(touched: Sequence[Touched]) -> Iterator[Finding]:
     """Slots, elements and columns of accumulators beyond the end of a buffer."""
-    for event, access, role in program.accesses():
+    for event, access, role in touched:
         if access.space in (Space.SHARED, Space.TENSOR):
             yield from _beyond(event, access, role)
 
@@ -83,11 +83,11 @@ def _finding(event: Event, role: str, what: str) -> Finding:
     )
 
 
-def check_written(program: Program) -> Iterator[Finding]:
+def check_written(touched: Sequence[Touched]) -> Iterator[Finding]:
     """Buffers, and slots of them, that are read and that nothing writes."""
     reads: list[tuple[Event, Access, str]] = []
     written: dict[object, set[int] | None] = {}  # None: which slots is not known
-    for event, access, role in program.accesses():
+    for event, access, role in touched:
         if access.space not in (Space.SHARED, Space.TENSOR):
             continue
         if not access.write:
@@ -122,10 +122,10 @@ def _slots(access: Access) -> tuple[int, ...]:
     return () if access.slot is None else (*access.slot.before, *access.slot.period)
 
 
-def check_cleared(program: Program) -> Iterator[Finding]:
+def check_cleared(touched: Sequence[Touched]) -> Iterator[Finding]:
     """Accumulators all of whose products keep what is there in the first turn of their loop."""
     products: dict[SSAValue, list[tuple[Event, str]]] = {}
-    for event, access, role in program.accesses():
+    for event, access, role in touched:
         buffer = access.buffer
         if isinstance(buffer, SSAValue) and access.space is Space.TENSOR and access.write:
             products.setdefault(buffer, []).append((event, role))
@@ -221,8 +221,8 @@ def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding
     served = {
         _name(b, symmetry)
         for h in known
-        for a, b, d in _ways(h)
-        if d <= 0 and a.access.write and d <= -_first_turn(judge, b, a, h.clock)
+        for a, b, d in ((h.first, h.second, h.forward), (h.second, h.first, h.back))
+        if d <= 0 and a.access.write and (d == -inf or d <= -_first_turn(judge, b, a, h.clock))
     }
     for here in places(judge.graph).values():
         writes = [p for p in here if p.access.write]
@@ -298,11 +298,6 @@ def _may_reach(area: Area, index: tuple[int, ...]) -> bool:
 def _covers(axis: Axis, thread: int, index: int) -> bool:
     step, ahead = gcd(*(c for _, c in axis.moving | axis.fixed)), index - axis.at(thread)
     return (ahead % step if step else ahead) in range(axis.width)
-
-
-def _ways(hazard: Hazard) -> Iterator[tuple[Place, Place, float]]:
-    yield hazard.first, hazard.second, hazard.forward
-    yield hazard.second, hazard.first, hazard.back
 
 
 def _name(place: Place, symmetry: Symmetry) -> tuple[object, ...]:
