@@ -18,18 +18,15 @@ from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.events import (
     Access,
     Act,
-    Arrive,
     Event,
     ProxyFence,
     TensorFence,
     ThreadFence,
-    Wait,
 )
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.graph import Graph, build
-from tkc.analysis.happens_before.inserted import put_before
+from tkc.analysis.happens_before.inserted import put_before, restate
 from tkc.analysis.happens_before.near import Near
-from tkc.analysis.happens_before.operations import restated
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rests import Fence, rests_on, steps_of
 from tkc.analysis.happens_before.rules import PROFILES
@@ -44,10 +41,14 @@ from tkc.analysis.happens_before.verdicts import (
 )
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
+from tkc.ir.isa.assumptions import STRICT, UNHIDDEN
+from tkc.ir.isa.fences import ProxyFence as ProxyFenceForm
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
 WIDEST = "practice"
+NARROWER = {STRICT: (UNHIDDEN,)}
+"""By which models a pair is proved that a profile does not, before the widest."""
 MOST_PAIRS = 4000
 """Pairs of conflicting accesses up to which a kernel is judged, buffer by buffer, the smallest first."""
 MOST_TRIED = 50_000
@@ -107,6 +108,11 @@ class Proofs:
         self._guarded: dict[Hashable, list[Hazard]] = {}
 
     @property
+    def ladder(self) -> tuple[str, ...]:
+        """The models by which pairs are proved, from the profile's own to the widest."""
+        return tuple(dict.fromkeys((self.profile, *NARROWER.get(self.profile, ()), WIDEST)))
+
+    @property
     def settled(self) -> bool:
         """Whether barriers keep their protocol, every pair was looked at, and each has a proof."""
         return not (self.broken or self.unproved or self.unjudged)
@@ -149,12 +155,11 @@ class Proofs:
             yield self._judge(first, second, here)
 
     def _judge(self, first: Place, second: Place, here: list[Place]) -> Hazard:
-        """The verdict on a pair; under `practice` where this profile has no proof with all fences there."""
-        model = self.profile
-        hazard = self.with_all[model].hazard(first, second, here)
-        if hazard.verdict is not Verdict.ORDERED and model != WIDEST:
-            model = WIDEST
+        """The verdict on a pair; by a wider model where this profile has no proof with all fences there."""
+        for model in self.ladder:
             hazard = self.with_all[model].hazard(first, second, here)
+            if hazard.verdict is Verdict.ORDERED:
+                break
         if id(hazard) not in self.rest:
             self.seen.append(hazard)
             self.rest[id(hazard)] = rests_on(self.with_all[model], hazard, here)
@@ -171,14 +176,12 @@ class Proofs:
         return [h for h in self.hazards if h.verdict is not Verdict.ORDERED]
 
     def rest_on_no_more(self, before: Proofs) -> bool:
-        """Whether each pair is proved by the model that it was proved by before a change, or by the profile's own, no
-        more pairs of a tensor's accesses are unsure, and none of these comes too early for the grids ahead."""
+        """Whether each pair is proved by the model that it was proved by before a change, or by a narrower one, no more
+        pairs of a tensor's accesses are unsure, and none of these comes too early for the grids ahead."""
         if len(self.unsure) > len(before.unsure) or not self.early <= before.early:
             return False
-        now, then = ([p.model_of(h) for h in p.hazards] for p in (self, before))
-        return len(now) == len(then) and all(
-            m in (self.profile, was) for m, was in zip(now, then, strict=True)
-        )
+        now, then = ([self.ladder.index(p.model_of(h)) for h in p.hazards] for p in (self, before))
+        return len(now) == len(then) and all(m <= was for m, was in zip(now, then, strict=True))
 
     def guarded(self, fence: Operation) -> list[Hazard]:
         """The hazards that a fence could order."""
@@ -198,7 +201,7 @@ class Proofs:
 
     def judges_without(self, events: Iterable[Event]) -> dict[str, Judge]:
         gone = self.absent.union(events)
-        return {m: Judge(self.graph, PROFILES[m], gone, self.wary) for m in (self.profile, WIDEST)}
+        return {m: Judge(self.graph, PROFILES[m], gone, self.wary) for m in self.ladder}
 
     def again(self, judges: dict[str, Judge], hazard: Hazard) -> Hazard:
         """The verdict on a hazard by other judges."""
@@ -248,17 +251,7 @@ class Proofs:
 
     def restate(self, changed: Iterable[Operation]) -> None:
         """Tells the graph that some operations have another space or scope."""
-        away, handed = set(changed), False
-        for role in self.graph.program.roles:
-            for event in role.events():
-                if event.op in away:
-                    event.act = restated(event)
-                    handed |= isinstance(event.act, Arrive | Wait)
-        for alike in self.graph.alike.values():  # what a node does, and whom it tells
-            for kept in (alike.steps, alike.told):
-                for node, state in list(kept):
-                    if handed or (node.event is not None and node.event.op in away):
-                        del kept[node, state]
+        restate(self.graph, changed)
 
     def preceded(self, fences: Mapping[Operation, Operation]) -> Proofs:
         """The same proofs in a graph that has a fence in front of some operations, absent until it is said to be there:
@@ -398,6 +391,13 @@ class Proofs:
             if _generic_and_away(h.first.access, h.second)
             or _generic_and_away(h.second.access, h.first)
         ]
+
+    def keeps(self, fence: Operation, was: ProxyFenceForm, now: ProxyFenceForm) -> bool:
+        """Whether a cheaper form of a fence joins all that it does of the pairs that are `unplaced`, in each CTA that
+        executes it."""
+        ctas = {self.graph.node_of[event].role.cta for event in self.events.get(fence, ())}
+        owners = {h.first.access.owner for h in self.unplaced}
+        return all(now.joins(c, o) for c in ctas for o in owners if was.joins(c, o))
 
     def _elsewhere(self, hazard: Hazard) -> bool:
         """Whether tensor memory is in order by another model only: a fence may do what this one cannot follow."""
