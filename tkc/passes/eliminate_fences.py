@@ -180,7 +180,7 @@ class Elimination:
                 continue
             if isinstance(op, TELLING) and not tells:
                 continue  # it may tell of what is not followed, or of what strict rules do not prove
-            if ways := list(self._cheaper(op, proofs)):
+            if ways := list(self._cheaper(op)):
                 self.before.setdefault(op, spelled(op))
                 changes.append((op, ways))
         if not changes:
@@ -229,14 +229,13 @@ class Elimination:
         again = self._proofs().without(gone)
         return again.rest_on_no_more(proofs) and again.settled
 
-    def _cheaper(self, op: Operation, proofs: Proofs) -> Iterator[Change]:
+    def _cheaper(self, op: Operation) -> Iterator[Change]:
         """Changes of one operation, the one that saves most first; each gives the way back."""
         if isinstance(op, s.ProxyFenceOp) and (row := form(op.space.data)) is not None:
             if row.covers & self.hidden or (row.covers != {Space.SHARED} and self.crossed):
                 return
             for other in PROXY_FENCES:
-                less = other.cost < row.cost and other.covers <= row.covers
-                if less and proofs.keeps(op, row, other):
+                if other.cost < row.cost and other.covers <= row.covers:
                     yield setting(op, "space", StringAttr(other.word))
         elif isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp):
             if self.kernel.most_ctas is not None and _of_several_units(op.barriers):

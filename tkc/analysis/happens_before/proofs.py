@@ -42,7 +42,6 @@ from tkc.analysis.happens_before.verdicts import (
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
 from tkc.ir.isa.assumptions import STRICT, UNHIDDEN
-from tkc.ir.isa.fences import ProxyFence as ProxyFenceForm
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
@@ -106,6 +105,7 @@ class Proofs:
                 if isinstance(event.act, Fence):
                     self.events.setdefault(event.op, []).append(event)
         self._guarded: dict[Hashable, list[Hazard]] = {}
+        self._at_home: set[tuple[Place, Place, bool]] | None = None
 
     @property
     def ladder(self) -> tuple[str, ...]:
@@ -205,8 +205,7 @@ class Proofs:
 
     def again(self, judges: dict[str, Judge], hazard: Hazard) -> Hazard:
         """The verdict on a hazard by other judges."""
-        pair = hazard.first, hazard.second
-        return judges[self.models[pair]].hazard(*pair, self.others[pair])
+        return self._by(judges[self.model_of(hazard)], hazard)
 
     def proved(self) -> Iterator[tuple[Hazard, Judge]]:
         """Each hazard with the judge that has its proof."""
@@ -232,12 +231,12 @@ class Proofs:
     ) -> Proofs | None:
         """The proofs now that some operations have another space or scope, and that fences of `preceded` have been put
         in: what uses none of the former stands. None where not everything is in order, on no more assumptions than
-        before; `hopeful`: most likely it is.
+        before, and by each reading of A1; `hopeful`: most likely it is.
 
         Barriers keep their protocol as before, which asks for neither. Where the operations get back what they had,
         and `restate` is told so, the proofs from before are right again.
         """
-        away = set(changed)
+        away, at_home = set(changed), self.at_home
         self.restate(away)
         absent = self.absent.difference(e for f in present for e in self.events[f])
         found = self._changed(absent, away)
@@ -247,7 +246,8 @@ class Proofs:
             if hazard.verdict is not Verdict.ORDERED:
                 return None
             found.hazards.append(hazard)
-        return found if found.rest_on_no_more(self) and found.settled else None
+        holds = found.rest_on_no_more(self) and found.settled
+        return found if holds and at_home <= found.at_home else None
 
     def restate(self, changed: Iterable[Operation]) -> None:
         """Tells the graph that some operations have another space or scope."""
@@ -272,6 +272,7 @@ class Proofs:
         )
         found.absent, found.hazards = absent, []
         found.judge_of, found.with_all, found._guarded = dict(self.judge_of), found.judges(()), {}
+        found._at_home = None
         if any(isinstance(e.act, ThreadFence) for e in absent ^ self.absent) or changed:
             found.early = self._early(absent)
         return found
@@ -392,12 +393,22 @@ class Proofs:
             or _generic_and_away(h.second.access, h.first)
         ]
 
-    def keeps(self, fence: Operation, was: ProxyFenceForm, now: ProxyFenceForm) -> bool:
-        """Whether a cheaper form of a fence joins all that it does of the pairs that are `unplaced`, in each CTA that
-        executes it."""
-        ctas = {self.graph.node_of[event].role.cta for event in self.events.get(fence, ())}
-        owners = {h.first.access.owner for h in self.unplaced}
-        return all(now.joins(c, o) for c in ctas for o in owners if was.joins(c, o))
+    @property
+    def at_home(self) -> set[tuple[Place, Place, bool]]:
+        """Which pairs in `unplaced` are in order by the other reading, strictly and by the widest model."""
+        if self._at_home is None:
+            models = {True: PROFILES[UNHIDDEN] | {"A1"}, False: PROFILES[WIDEST]}
+            judges = {m: Judge(self.graph, of, self.absent, self.wary) for m, of in models.items()}
+            self._at_home = {
+                (h.first, h.second, strictly)
+                for h in self.unplaced
+                for strictly, judge in judges.items()
+                if self._by(judge, h).verdict is Verdict.ORDERED
+            }
+        return self._at_home
+
+    def _by(self, judge: Judge, hazard: Hazard) -> Hazard:
+        return judge.hazard(hazard.first, hazard.second, self.others[hazard.first, hazard.second])
 
     def _elsewhere(self, hazard: Hazard) -> bool:
         """Whether tensor memory is in order by another model only: a fence may do what this one cannot follow."""

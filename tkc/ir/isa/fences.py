@@ -24,10 +24,6 @@ class ProxyFence(NamedTuple):
     sass: tuple[str, ...]
     cost: int
 
-    def joins(self, cta: int, owner: int) -> bool:
-        """Whether one that a CTA executes joins accesses of the shared memory of CTA `owner` of its cluster."""
-        return Space.SHARED in self.covers and (self.reach is not Scope.CTA or cta == owner)
-
 
 _SHARED, _GLOBAL = frozenset({Space.SHARED}), frozenset({Space.GLOBAL})
 _VIEW = "FENCE.VIEW.ASYNC"
