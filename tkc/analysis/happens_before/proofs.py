@@ -156,10 +156,11 @@ class Proofs:
 
     def _judge(self, first: Place, second: Place, here: list[Place]) -> Hazard:
         """The verdict on a pair; by a wider model where this profile has no proof with all fences there."""
-        for model in self.ladder:
+        model, *wider = self.ladder
+        hazard = self.with_all[model].hazard(first, second, here)
+        while wider and hazard.verdict is not Verdict.ORDERED:
+            model = wider.pop(0)
             hazard = self.with_all[model].hazard(first, second, here)
-            if hazard.verdict is Verdict.ORDERED:
-                break
         if id(hazard) not in self.rest:
             self.seen.append(hazard)
             self.rest[id(hazard)] = rests_on(self.with_all[model], hazard, here)
