@@ -176,7 +176,7 @@ class Graph:
     def __post_init__(self) -> None:
         self.symmetry = Symmetry(self.program)
         acts = [e.act for role in self.program.roles for e in role.events()]
-        self.one_way = any(isinstance(act, ProxyFence) and act.half for act in acts)
+        self.one_way = has_halves(self.program)
         pending = [act.pending for act in acts if isinstance(act, AwaitGroup)]
         self.closed = min(MOST_GROUPS, max(pending, default=0) + 1)
 
@@ -227,6 +227,12 @@ class Graph:
                 between.append(at)
             known = self.entries[node] = at, between[:-1]
         return known
+
+
+def has_halves(program: Program) -> bool:
+    """Whether a program has one-way proxy fences."""
+    acts = (event.act for role in program.roles for event in role.events())
+    return any(isinstance(act, ProxyFence) and act.half for act in acts)
 
 
 def build(program: Program) -> Graph:
