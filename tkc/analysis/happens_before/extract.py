@@ -201,11 +201,13 @@ class Body:
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def _few(self, op: s.ForOp) -> bool:
-        """Whether a loop has few turns and its counters go on in others that something stands between."""
+        """Whether a loop has one turn, or few and its counters go on in others that something stands between."""
         values = self.ops.values
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
+        if turns == 1:
+            return True
         return any(
             len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
         )
@@ -253,11 +255,11 @@ class Body:
             if all(t is not None for t in known):
                 turns = _turns([t for t in known if t is not None])
                 loop.low, loop.high = min(turns), max(turns)
-            elif self._turns_once(op):
+            elif self._turns(op):
                 loop.low = 1
         return loop
 
-    def _turns_once(self, op: s.ForOp) -> bool:
+    def _turns(self, op: s.ForOp) -> bool:
         """Whether a loop's bound says that it turns: `for i in range(max(n, 1))`."""
         upper, constant = op.upper.owner, self.ops.values.constant
         return (
