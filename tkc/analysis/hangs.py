@@ -78,7 +78,7 @@ def hang_of(kernel: s.KernelOp) -> Hang | None:
     """A hang of a kernel on the smallest sizes that show it; None where none is found."""
     if not _may(kernel) or any(_by_another_lane(op) for op in kernel.walk()):
         return None
-    code = Code(kernel, accesses=False)
+    code = Code(kernel, asked=frozenset())
     sizes = blocks_of(code.sizes)
     for counts in _counts(kernel, list(sizes)):
         found = _run(kernel, code, sizes, counts)
