@@ -425,3 +425,35 @@ def test_full_is_a_barrier_and_a_function() -> None:
     text = changed(elementwise("Z[m, n] <- read(y) + t", before="t = full(0)"),
                    ("    pipe p", "    barrier full * 2, count = 1\n    pipe p"))  # fmt: skip
     assert not mistakes(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "threads"),
+    [
+        ("sync 1 + 2 * 3, 32", 7, 32),
+        ("sync BM // 16 - 1, BM - 32", 3, 32),
+        ("arrive 9 - 3 - 2, 64", 4, 64),
+        ("for j in unroll(1): sync j + 2, 32", 2, 32),
+        ("sync BM % 7, 32", 1, 32),
+    ],
+)
+def test_the_number_of_a_barrier_may_be_computed(line: str, number: int, threads: int) -> None:
+    module = compiled(with_line(line))
+    [found] = [op for op in module.walk() if isinstance(op, NamedBarrierOp)]
+    assert (found.number.value.data, found.threads.value.data) == (number, threads)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("sync warp + 1, 32", "TK117", "known at compile time, and an integer of the kernel only as the kernel runs"),
+        ("sync n + 1, 32", "TK117", "`n + 1` is not before the launch"),
+        ("sync BM, 32", "TK209", "named barriers are 1 to 15"),
+        ("wait 1 + 1, 0", "TK106", "expected a barrier such as `full[slot]`, not the integer 2"),
+        ("commit one + 1", "TK106", ""),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_of_a_barrier(line: str, code: str, told: str) -> None:
+    [found] = mistakes(with_line(line))
+    assert found.code == code
+    assert told in found.message

@@ -179,6 +179,9 @@ class Builder:
     def copied(self, c: list[Any]) -> E.Subject:
         return E.Subject("<-", c[0], c[1], (), over(c[0].span, c[1].span))
 
+    def numbered(self, c: list[Any]) -> E.Subject:
+        return E.Subject("", c[0], None, (), c[0].span)
+
     def phrase(self, c: list[Any]) -> E.Subject:
         return E.Subject("", None, None, tuple(map(word, c)), _from(c[0], span_of(c[-1])))
 

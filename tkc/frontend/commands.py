@@ -127,8 +127,9 @@ class Commands:
         if what:
             flags = self._options(s, s.options, ("relaxed",) if what == "cluster" else ()).flags
             return self._meet(s, what, "arrive", "relaxed" if "relaxed" in flags else "")
-        if s.subject.words and s.subject.words[0].text.isdigit():
-            return self._named(s, int(s.subject.words[0].text), waits=False)
+        number = self._number(s)
+        if number is not None:
+            return self._named(s, number, waits=False)
         if s.subject.operator or s.subject.place is None:
             self._form(s, "`arrive full[slot]`, `arrive cluster`, `arrive pdl` or `arrive 3, 128`")
         count, options = 1, s.options
@@ -199,9 +200,28 @@ class Commands:
             if what == "cluster":
                 return self._meet(s, what, "sync", "")
             return X.Sync(what, 0, 0, True, s.span)
-        if not what.isdigit() or len(s.options) != 1:
+        number = self._number(s)
+        if number is None or len(s.options) != 1:
             self._form(s, f"{how} (a barrier, threads)")
-        return self._named(s, int(what), waits=True)
+        return self._named(s, number, waits=True)
+
+    def _number(self, s: E.Command) -> int | None:
+        """The number of a barrier of the CTA, where the command is about one."""
+        at, words = s.subject.place, s.subject.words
+        if words:
+            return int(words[0].text) if words[0].text.isdigit() else None
+        known = not isinstance(at, S.Name) or at.text in self.scope.names
+        if at is None or s.subject.operator or not known:
+            return None
+        x = self.values.evaluate(at)
+        if N.is_integer(x) and not isinstance(x, Int):
+            told = (
+                f"the number of a barrier is known at compile time, and {describe(x)} only as the kernel runs: an `if` "
+                "for each number, or the roles of a family, `role math[i in 0, 1]`, say which"
+            )
+            self._fail("TK117", told, at.span)
+        whole = isinstance(at, S.Binary) or isinstance(x, Int)
+        return self.values.number(at, "the number of a barrier", 0) if whole else None
 
     def _named(self, s: E.Command, number: int, *, waits: bool) -> X.Sync:
         """A barrier of the CTA by its number."""

@@ -344,13 +344,22 @@ def instead(values: Values, x: Any, e: S.Attribute) -> str:
     name = e.name.text
     if isinstance(x, Block):
         near = nearest(name, list(BLOCK_WORDS))
-        return f"; did you mean `.{near}`" if near else ": it has `.index`, `.first`, `.last` and `.part(i, n)`"
+        return (
+            f"; did you mean `.{near}`"
+            if near
+            else ": it has `.index`, `.first`, `.last` and `.part(i, n)`"
+        )
     if name not in BLOCK_WORDS or not (isinstance(x, Int | Index) or is_integer(x)):
         return ""
     said = values.scope.source.excerpt(e.base.span)
-    ways = {"index": f"it is the number, `{said}`", "first": f"`{said} == 0` says so, where it counts from 0"}
+    ways = {
+        "index": f"it is the number, `{said}`",
+        "first": f"`{said} == 0` says so, where it counts from 0",
+    }
     last = f"{show(x.axis.extent)} - 1" if isinstance(x, Index) else "n - 1"
-    ways["last"] = f"`{said} == {last}` says so" + ("" if isinstance(x, Index) else ", in a `range(n)`")
+    ways["last"] = f"`{said} == {last}` says so" + (
+        "" if isinstance(x, Index) else ", in a `range(n)`"
+    )
     return f": {ways[name]}; blocks, as of `blocks(N, 64)`, have it" if name in ways else ""
 
 
