@@ -179,11 +179,11 @@ class Builder:
     def copied(self, c: list[Any]) -> E.Subject:
         return E.Subject("<-", c[0], c[1], (), over(c[0].span, c[1].span))
 
-    def numbered(self, c: list[Any]) -> E.Subject:
-        return E.Subject("", c[0], None, (), c[0].span)
-
     def phrase(self, c: list[Any]) -> E.Subject:
         return E.Subject("", None, None, tuple(map(word, c)), _from(c[0], span_of(c[-1])))
+
+    def reckoned(self, c: list[Any]) -> E.Subject:
+        return E.Subject("", None, c[0], (), c[0].span)
 
     def elect(self, c: list[Any]) -> E.Elect:
         keyword, scope, body = c
