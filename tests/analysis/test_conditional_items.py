@@ -66,9 +66,9 @@ kernel k(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N], w: 
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-def test_what_is_not_counted_is_no_error(target: str) -> None:
-    """The program is right: nothing is known of its order, and that alone is said."""
-    assert {d.code for d in diagnosed(TWO_A_TURN, target)} == {"TK325"}
+def test_two_items_in_some_turns_are_in_order(target: str) -> None:
+    """The program is right: at most that nothing is known of its order may be said."""
+    assert {d.code for d in diagnosed(TWO_A_TURN, target)} <= {"TK325"}
     m, n, k = 136, 136, 136
     a, b = (
         np.random.default_rng().normal(size=(rows, k)).astype(ml_dtypes.bfloat16) for rows in (m, n)
