@@ -224,9 +224,6 @@ class RingProtocol:
                 return
         for site in self.ring.copies:
             if site.every and site.clock is not self.graph.kernel and not 0 <= site.offset < rate:
-                if self._of_a_pipe:
-                    yield self._uncounted(site.node)
-                    return
                 yield finding_at(
                     "TK305", site.node,
                     f"{_event(site).told_at} in role {site.node.role.name} begins with item {site.offset} of "

@@ -50,11 +50,8 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     graph.bounded, graph.assumed = True, PROFILES[profile]
     broken = [*check_meetings(graph), *check_barriers(graph)]
     try:
+        broken += deadlocks(graph)
         unsettled = [f for f in broken if f.code == "TK325"]
-        if (
-            not unsettled
-        ):  # else which item a wait is for is not known, and a run on small numbers tells of hangs
-            broken += deadlocks(graph)
         if unsettled or any(f.severity is Severity.ERROR for f in broken):
             return _once([*(f for f in broken if f.code != "TK325"), *unsettled[:1]])
         judge = Quick(graph, PROFILES[profile])
