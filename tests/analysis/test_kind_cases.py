@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.bug_cases import Case, changed
-from tests.analysis.kind_cases import IN_THE_SUITE, LAST, LONG, SINGLE
+from tests.analysis.kind_cases import IN_THE_SUITE, LAST, LONG, PAIRS, SINGLE
 from tests.analysis.test_bug_cases import said
 from tkc.analysis.order import diagnose
 from tkc.commands.check import found_in
@@ -32,6 +32,19 @@ def test_a_slip_is_told_and_what_is_right_is_not(case: Case) -> None:
         lines = text.splitlines()
         shown = [lines[d.location.line - 1] for d in found if d.code == code and d.location]
         assert any(line in one for one in shown), [(d.code, d.message) for d in found]
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (("wait drained, e, cluster", "wait drained, e, relaxed"), "`wait drained`"),
+        (("arrive drained, at = 0", "arrive drained, relaxed, at = 0"), "`arrive drained`"),
+    ],
+)
+def test_a_signal_that_tells_nothing_is_named(change: tuple[str, str], name: str) -> None:
+    found = said(changed(PAIRS, change), "sm_100a")
+    assert {d.code for d in found} == {"TK309"}
+    assert all(any(f"{name} is relaxed" in n.message for n in d.notes) for d in found)
 
 
 @pytest.mark.parametrize(
