@@ -330,11 +330,17 @@ def test_R11_refuses_a_sum_that_goes_on_from_another_item() -> None:
         "TK114",
         "the slot holds an earlier item's sum",
     )
-    told(
-        changed(GEMM, ("                d = 0\n", "                d = 1\n")),
-        "TK106",
-        "accumulator d begins with 0 or with a matrix product",
-    )
+
+
+def test_R11_allows_registers_to_be_written_to_an_accumulator() -> None:
+    """`d = e` for other e is register code; a single warp with products in tensor memory has none."""
+    text = changed(GEMM, ("                d = 0\n", "                d = 1\n"))
+    assert not operations(compiled(text), t.ZeroOp)
+    with pytest.raises(
+        TkcError, match="registers are written to in the same block: it begins with 0"
+    ):
+        tkc.compile(text, target="sm_100a")
+    tkc.compile(text, target="sm_90a")
 
 
 def test_R12_allows_a_target_to_use_less_depth() -> None:
