@@ -77,8 +77,8 @@ def check_written(p: Placement, product: Product) -> None:
     raise TkcError.at(
         "TK110",
         f"not supported yet on {p.target.name}: a product into an accumulator that registers are written to in the "
-        "same block: it begins with 0, and what is added stands where it is read, as in `read(d) + x`; or one role writes "
-        "it in a put, and another gets it and adds the products",
+        "same block: it begins with 0, and what is added stands where it is read, as in `read(d) + x`; or one role "
+        "writes it in a put, and another gets it and adds the products",
         location_of(product),
     )
 
