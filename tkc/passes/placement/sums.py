@@ -18,6 +18,7 @@ from tkc.analysis.sharing import block_of, shares_place
 from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.numbers import NumberOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -324,8 +325,8 @@ class _Again:
         raise TkcError.at(
             "TK110",
             f"not supported yet: whether the item gets any product is not known where it is read: {why}; conditions "
-            "and bounds of sizes, arguments, blocks and their numbers are, or the condition stands round the put and "
-            "the get",
+            "and bounds of sizes, arguments, blocks, their numbers and `const` tensors are, or the condition stands "
+            "round the put and the get",
             location_of(self.product),
         )
 
@@ -344,7 +345,8 @@ class _Again:
                 todo.pop()
                 continue
             op = x.owner
-            if not isinstance(op, FORMULAS):
+            same = isinstance(op, LoadElementOp) and op.constant is not None
+            if not isinstance(op, FORMULAS) and not same:
                 self._fail("it depends on what only the role of the products knows")
             assert isinstance(op, Operation)
             left = [
