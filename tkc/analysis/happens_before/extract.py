@@ -207,7 +207,7 @@ class Body:
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
-        if turns == 1:
+        if turns == 1 and not _in_a_row(op):
             return True
         return any(
             len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
@@ -456,6 +456,12 @@ def _turns_once(op: Operation, values: Values) -> bool:
         for block in op.otherwise.blocks
         for o in block.ops
     )
+
+
+def _in_a_row(loop: s.ForOp) -> bool:
+    """Whether other loops stand beside one, with which a role may count as one (`chained.py`)."""
+    block = loop.parent_block()
+    return block is not None and any(type(o) is s.ForOp and o is not loop for o in block.ops)
 
 
 def _alone(chain: Chain) -> bool:
