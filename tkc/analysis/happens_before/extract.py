@@ -202,12 +202,12 @@ class Body:
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def _few(self, op: s.ForOp) -> bool:
-        """Whether a loop has one turn, or few and its counters go on in others that something stands between."""
+        """Whether a loop is one turn without counters, or few whose counters go on behind something in others."""
         values = self.ops.values
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
-        if turns == 1 and not _in_a_row(op):
+        if turns == 1 and not op.inits:
             return True
         return any(
             len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
@@ -456,12 +456,6 @@ def _turns_once(op: Operation, values: Values) -> bool:
         for block in op.otherwise.blocks
         for o in block.ops
     )
-
-
-def _in_a_row(loop: s.ForOp) -> bool:
-    """Whether other loops stand beside one, with which a role may count as one (`chained.py`)."""
-    block = loop.parent_block()
-    return block is not None and any(type(o) is s.ForOp and o is not loop for o in block.ops)
 
 
 def _alone(chain: Chain) -> bool:
