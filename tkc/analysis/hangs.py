@@ -94,9 +94,12 @@ def hang_of(kernel: s.KernelOp) -> Hang | None:
     return None
 
 
+_MEETINGS = frozenset({NamedBarrierOp, ClusterBarrierOp})
+
+
 def _may(kernel: s.KernelOp) -> bool:
     """Whether there may be a circle: not where pipes join the roles to a tree, or roles may go side by side."""
-    if any(isinstance(op, NamedBarrierOp | ClusterBarrierOp) for op in kernel.walk()):
+    if any([type(op) in _MEETINGS for op in kernel.walk()]):
         return True
     return not (_joins_a_tree(kernel) or in_lockstep(kernel))
 

@@ -60,7 +60,8 @@ def _of_kernel(op: KernelOp, profile: str) -> list[Finding]:
         )  # that roles turn as often is left to the launch
         if hang is not None and not (hang.alone and warned):
             found.append(finding(hang))
-    found += [*check_bounds(made), *check_written(made), *check_cleared(made)]
+    touched = made.accesses()
+    found += [*check_bounds(touched), *check_written(touched), *check_cleared(touched)]
     found += check_products(op)
     if op.clc is not None:  # few kernels take over items
         from tkc.analysis.refusals import check_refusals

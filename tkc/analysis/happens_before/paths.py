@@ -107,7 +107,7 @@ class Reach:
     """These nodes, by segment."""
     measured: dict[Hashable, Any] = field(default_factory=dict)
     """How far apart accesses are by the labels looked at so far (`distance`)."""
-    rests: dict[tuple[Label, Node], frozenset[Operation] | None] = field(default_factory=dict)
+    rests: dict[tuple[Label, Node], frozenset[Operation]] = field(default_factory=dict)
     """What the chains of labels rest on, from one of the accesses that share them (`rests`)."""
     begun: tuple[Label, ...] = ()
     """What is known right behind the access."""
