@@ -43,7 +43,7 @@ def told_once(found: Sequence[Told]) -> tuple[Diagnostic, ...]:
 def _same(told: Diagnostic, finding: Finding) -> Hashable:
     """Equal for findings that one change mends: one fence is missing, loops of roles turn unequally, roles wait for one
     another, or copies of a role say the same of one place."""
-    if told.help is not None:
+    if finding.fence is not None:
         return told.code, told.severity, told.help
     if roles := re.match(r"roles (.+?) (go through|wait for one another)", told.message):
         return told.code, told.severity, frozenset(roles[1].split(" and "))
