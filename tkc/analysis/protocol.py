@@ -261,7 +261,7 @@ class RingProtocol:
                     "TK305", node,
                     f"a phase of {self._name} needs {count} arrival{'s' * (count != 1)}, but an item gets {total}"
                     + (f" ({', '.join(names)})" if names else ""),
-                    "" if self._of_a_pipe else of_count(self._name, count, total, bool(self.ring.copies)),
+                    "" if self._of_a_pipe else of_count(self._name, count, total, bool(names), bool(self.ring.copies)),
                 )  # fmt: skip
                 return
             yield from self._bytes(item, rate, announced)

@@ -24,8 +24,11 @@ AHEAD = "a wait for the item itself, not for the one before in its slot: `wait f
 """Where a wait passes before what it is to wait for."""
 
 
-def of_count(barrier: str, needed: int, given: int, copied: bool) -> str:
-    """Where a phase gets another number of arrivals than completes it; `copied`: copies complete on the barrier."""
+def of_count(barrier: str, needed: int, given: int, sometimes: bool, copied: bool) -> str:
+    """Where a phase gets another number of arrivals than completes it; `sometimes`: others get some; `copied`: copies
+    complete on the barrier."""
+    if not given and sometimes:
+        return BRANCHES
     if not given and copied:
         return (
             f"`expect {barrier}[slot], bytes(a)` ahead of the copies into it: it is an arrival, too"
