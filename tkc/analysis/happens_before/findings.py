@@ -43,6 +43,7 @@ from tkc.analysis.moments import deadlocks
 from tkc.analysis.numbered_laps import check_numbered
 from tkc.analysis.ownership import by_pipes, twice
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
+from tkc.analysis.remedies import AHEAD
 from tkc.diagnostics import Severity
 from tkc.ir.isa.memory import Done, Proxy, Sem, Space
 
@@ -242,7 +243,20 @@ def _diagnose(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tupl
             "TK312",
             f"await the {'store' if a.write else 'load'} (tcgen05.wait) before the slot is handed on",
         )
-    return _missing(judge, first, second)
+    code, remedy = _missing(judge, first, second)
+    told = code == "TK301" and not _relaxed(judge, first, second)
+    return code, (_passes(judge.graph, first, second) if told else "") or remedy
+
+
+def _passes(graph: Graph, first: Place, second: Place) -> str:
+    """Whether the second's role has a wait for what the first's signals that passes for the item before."""
+    for ring in graph.rings.values():
+        sites = [*ring.copies, *ring.arrivals.get(first.node.role, ())]
+        if any(s.node.role is first.node.role for s in sites):
+            for wait in ring.waits:
+                if wait.node.role is second.node.role and wait.offset < 0 and wait.node.event:
+                    return f"{wait.node.event.told_at} passes before: {AHEAD}"
+    return ""
 
 
 def _in_use(first: Place, second: Place) -> str:
