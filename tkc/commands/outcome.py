@@ -200,7 +200,7 @@ def _unwritten(emulation: Emulation, outcome: Outcome) -> dict[str, tuple[int, i
 
 
 def _each(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return list(value) if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
 
 
 def _summary(emulation: Emulation, outcome: Outcome, shown: Sequence[Diagnostic]) -> str:

@@ -197,7 +197,7 @@ def _by_rank(value: SSAValue) -> bool:
             case Block():
                 loop = made.parent_op()
                 known = isinstance(loop, ForSpanOp | ForPartsOp | ForOp | WhileOp)
-                sources = _sources(loop) if known and loop is not None else []
+                sources = _sources(loop) if known else []
             case _:
                 sources = _sources(made)
         new = [v for v in sources if v not in seen]
