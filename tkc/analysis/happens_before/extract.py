@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby, takewhile
+from itertools import combinations, groupby, takewhile
 from math import lcm, prod
 from typing import Any
 
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
+from tkc.analysis.happens_before.automaton import disjoint
 from tkc.analysis.happens_before.beside import chain_items_beside
 from tkc.analysis.happens_before.chained import chain_alike
 from tkc.analysis.happens_before.conditions import past_conditions, who_acts
@@ -201,11 +202,13 @@ class Body:
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def _few(self, op: s.ForOp) -> bool:
-        """Whether a loop has few turns and its counters go on in others that something stands between."""
+        """Whether a loop is one turn without counters, or few whose counters go on behind something in others."""
         values = self.ops.values
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
+        if turns == 1 and not op.inits:
+            return True
         return any(
             len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
         )
@@ -253,11 +256,11 @@ class Body:
             if all(t is not None for t in known):
                 turns = _turns([t for t in known if t is not None])
                 loop.low, loop.high = min(turns), max(turns)
-            elif self._turns_once(op):
+            elif self._turns(op):
                 loop.low = 1
         return loop
 
-    def _turns_once(self, op: s.ForOp) -> bool:
+    def _turns(self, op: s.ForOp) -> bool:
         """Whether a loop's bound says that it turns: `for i in range(max(n, 1))`."""
         upper, constant = op.upper.owner, self.ops.values.constant
         return (
@@ -499,7 +502,9 @@ def number_meetings(made: Program) -> None:
     for roles in sites.values():
         for part in _parts(roles):
             for role, mine in part.items():
-                _number(role, mine, len(roles) == 1)
+                teams = _teams(mine)
+                for team in teams or [mine]:
+                    _number(role, team, len(roles) == 1 and not teams)
 
 
 def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
@@ -529,6 +534,16 @@ def _shape(run: list[Coming]) -> Hashable:
     if None in keys or does.count("arrive") != does.count("wait"):
         return None
     return keys, len(does) - does.count("wait")
+
+
+def _teams(mine: list[Coming]) -> list[list[Coming]]:
+    """What each part of a role's threads comes to, where parts alone come to a barrier, which then count each for
+    itself; none where all threads do, or where that is not so."""
+    by: dict[Who, list[Coming]] = {}
+    for one in mine:
+        by.setdefault(one[0].threads, []).append(one)
+    apart = Threads.ALL not in by and all(disjoint(a, b) for a, b in combinations(by, 2))
+    return [*by.values()] if apart else []
 
 
 def _number(role: Role, mine: list[Coming], alone: bool) -> None:
