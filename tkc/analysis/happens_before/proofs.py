@@ -41,12 +41,12 @@ from tkc.analysis.happens_before.verdicts import (
 )
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
-from tkc.ir.isa.assumptions import STRICT, UNHIDDEN
+from tkc.ir.isa.assumptions import FENCED, STRICT, UNHIDDEN
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
 WIDEST = "practice"
-NARROWER = {STRICT: (UNHIDDEN,)}
+NARROWER = {STRICT: (UNHIDDEN, FENCED)}
 """By which models a pair is proved that a profile does not, before the widest."""
 MOST_PAIRS = 4000
 """Pairs of conflicting accesses up to which a kernel is judged, buffer by buffer, the smallest first."""
