@@ -93,7 +93,17 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
             if isinstance(error, Apart):
                 why += f" ({ran[error.run][0]})"
             found |= {i: why for i in numbers if i not in found}
+    _let_go(traces)
     return found
+
+
+def _let_go(traces: Sequence[Mapping[Copy, list[Event]]]) -> None:
+    """Cuts what events and their deeds have of each other, when nobody asks any more: so they go at once, where the
+    collector of garbage would have to find them."""
+    for copies in traces:
+        for trace in copies.values():
+            for event in trace:
+                event.deed = None
 
 
 def _cluster(kernel: s.KernelOp) -> int:
