@@ -96,6 +96,7 @@ def front_end(
     params: dict[str, int] | None,
     kernel: str | None,
     search: tuple[str, ...] = (),
+    target: str | None = None,
 ) -> ModuleOp:
     if "crash" in text:
         raise RuntimeError("front end is broken")

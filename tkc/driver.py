@@ -271,7 +271,12 @@ def front(job: Job) -> ModuleOp:
 
     with _blame(job, "frontend", lambda: _of_source(job)):
         module = compile_source(
-            job.text, job.file, params=dict(job.params), kernel=job.kernel, search=job.search
+            job.text,
+            job.file,
+            params=dict(job.params),
+            kernel=job.kernel,
+            search=job.search,
+            target=job.target,
         )
         if job.verify_each:
             verify(module)

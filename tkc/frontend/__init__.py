@@ -24,11 +24,13 @@ def compile_source(
     params: Mapping[str, int] | None = None,
     kernel: str | None = None,
     search: Sequence[str] = (),
+    target: str | None = None,
 ) -> ModuleOp:
     """A module with one `tile.kernel` for each kernel of the program, or for the one named.
 
     `file` is the name in locations and messages, and imports are looked for beside it, then in the folders `search`;
-    `params` override the program's, as `-D` does. Raises TkcError with every mistake found.
+    `params` override the program's, as `-D` does; `target` takes the values that `on(sm_90)` and the like set for it,
+    where `params` do not (without one, those for all other chips). Raises TkcError with every mistake found.
     """
     from tkc.frontend.parse import parse
     from tkc.frontend.source import Source
@@ -53,6 +55,7 @@ def compile_source(
             check_uncalled(source, tree, functions)
         kernels = _chosen(source, tree.kernels, kernel)
         _check_overrides(source, kernels, params or {})
+        kernels = _for_target(source, kernels, target)
         kernels = _spliced(source, kernels, functions)
         kernels = _expanded(source, kernels, params or {})
         if functions or "ahead" in source.text:
@@ -64,6 +67,19 @@ def compile_source(
     from tkc.frontend.lower import lower_file
 
     return lower_file(file, [k for k in checked if k is not None])
+
+
+def _for_target(
+    source: Source, kernels: tuple[Kernel, ...], target: str | None
+) -> tuple[Kernel, ...]:
+    """The kernels with the values that the target takes."""
+    from tkc.frontend.syntax import says_on
+
+    if not any(map(says_on, kernels)):
+        return kernels
+    from tkc.frontend.chips import chosen
+
+    return tuple(chosen(source, k, target) if says_on(k) else k for k in kernels)
 
 
 def _spliced(

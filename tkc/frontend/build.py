@@ -67,10 +67,24 @@ class Builder:
     # declarations
 
     def param(self, c: list[Any]) -> S.Param:
-        return S.Param(tuple(c[1:]), _from(c[0], c[-1].value.span))
+        bindings: list[S.Binding] = []
+        for part in c[1:]:
+            if isinstance(part, S.Instead):
+                before = bindings[-1]
+                bindings[-1] = before._replace(instead=(*before.instead, part))
+            else:
+                bindings.append(part)
+        return S.Param(tuple(bindings), _from(c[0], c[-1].value.span))
 
     def binding(self, c: list[Any]) -> S.Binding:
         return S.Binding(word(c[0]), c[1])
+
+    def on(self, c: list[Any]) -> tuple[Word, ...]:
+        return c[1]
+
+    def instead(self, c: list[Any]) -> S.Instead:
+        families, value = c
+        return S.Instead(families, value, over(families[0].span, value.span))
 
     def launch(self, c: list[Any]) -> S.Launch:
         return S.Launch(tuple(c[1:]), _from(c[0], c[-1].span))
@@ -103,7 +117,12 @@ class Builder:
         return S.Reference(word(name), index, span)
 
     def role(self, c: list[Any]) -> S.Role:
-        keyword, name, copies, *settings, body = c
+        keyword, name, copies, *given, body = c
+        settings: list[S.Setting] = []
+        families: tuple[Word, ...] = ()
+        for setting in given:
+            families = setting.families or families
+            settings.append(setting._replace(families=families))
         last = settings[-1].value.span if settings else span_of(name)
         return S.Role(word(name), copies, tuple(settings), body, _from(keyword, last))
 
@@ -111,7 +130,8 @@ class Builder:
         return S.Copies(word(c[0]), tuple(c[1:]))
 
     def setting(self, c: list[Any]) -> S.Setting:
-        return S.Setting(word(c[0]), c[1])
+        families, name, value = c
+        return S.Setting(word(name), value, families or ())
 
     # statements
 

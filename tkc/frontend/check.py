@@ -229,6 +229,8 @@ class _Role:
         settings: dict[str, int] = {}
         for setting in role.settings:
             self._setting(setting, settings)
+        for setting in role.instead:  # of other chips
+            self._setting(setting, {})
         outer = dict(self.scope.names)
         self.scope.inside = True
         body = self.body(role.body)

@@ -123,6 +123,8 @@ class Declarations:
     def _param(self, binding: S.Binding) -> None:
         name, span = binding.name.text, binding.name.span
         value: Any
+        for other in binding.instead:
+            self._of_other_chips(name, other.value)
         try:
             if name in self.overrides:
                 value = self.overrides[name]
@@ -130,25 +132,39 @@ class Declarations:
                     self._fail(
                         "TK111", f"param {name} is set to {value!r}, expected an integer", span
                     )
+                self._fits_param(name, value, span, "is overridden by")
             else:
-                if not isinstance(binding.value, S.Integer):
-                    self._known(name, binding.value)
-                value = self.values.size(binding.value, f"param {name}")
-                if not isinstance(value, int):
-                    self._fail(
-                        "TK111",
-                        f"param {name} is {show(value)}, which only the launch knows",
-                        binding.value.span,
-                    )
-            if not 1 <= value <= LIMIT:
-                where = span if name in self.overrides else binding.value.span
-                how = "is overridden by" if name in self.overrides else "is"
-                self._fail("TK111", f"param {name} {how} {value}, expected 1 to {LIMIT}", where)
+                value = self._value_of_param(name, binding.value)
+                self._fits_param(name, value, binding.value.span)
         except Failed:
             self.scope.define(binding.name, "param", Unknown(span))
             return
         if self.scope.define(binding.name, "param", Int(value, span)):
             self.params[name] = value
+
+    def _of_other_chips(self, name: str, given: S.Expression) -> None:
+        """A value that this target does not take. One made of params may not fit with those that it takes."""
+        from tkc.frontend.uncalled import names_of
+
+        try:
+            value = self._value_of_param(name, given)
+            if not any(names_of(given)):
+                self._fits_param(name, value, given.span)
+        except Failed:
+            return
+
+    def _value_of_param(self, name: str, given: S.Expression) -> int:
+        if not isinstance(given, S.Integer):
+            self._known(name, given)
+        value = self.values.size(given, f"param {name}")
+        if not isinstance(value, int):
+            told = f"param {name} is {show(value)}, which only the launch knows"
+            self._fail("TK111", told, given.span)
+        return value
+
+    def _fits_param(self, name: str, value: int, where: Span, how: str = "is") -> None:
+        if not 1 <= value <= LIMIT:
+            self._fail("TK111", f"param {name} {how} {value}, expected 1 to {LIMIT}", where)
 
     def _known(self, param: str, value: S.Expression) -> None:
         """A param is made of no extents: the launch brings these."""

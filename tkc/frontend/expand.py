@@ -234,12 +234,13 @@ class _Expansion:
         made: list[S.Role] = []
         for i in family.members:
             here = {s.copies.variable.text: i}
-            settings = tuple(self._inside(x, here) for x in s.settings)
+            settings, instead = self._inside((s.settings, s.instead), here)
             made.append(
                 s._replace(
                     name=_member(s.name, i),
                     copies=None,
                     settings=settings,
+                    instead=instead,
                     body=self._body(s.body, here),
                 )
             )

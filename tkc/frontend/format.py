@@ -220,15 +220,32 @@ def _spaced(before: Token | None, token: Token, line: Line, at: int) -> bool:
     assert before is not None
     if before.type in _TIGHT_AFTER or token.type in _TIGHT_BEFORE:
         return False
+    if _ends_on(line.tokens[:at]):  # a value follows: `on(sm_90) (n)`, `on(sm_90) -n`
+        return True
     if token.type in _OPENING:
+        if before.type == "ON":
+            return False
         if before.type not in _ENDS_A_VALUE:
             return True
-        # `warps (n)` is a setting with a value, and no call.
-        return line.kind == "ROLE" and at > 1 and line.tokens[at - 2].type == "COMMA"
+        # `warps (n)` and `on(sm_90) warps (n)` are settings with a value, and no calls.
+        earlier = line.tokens[: at - 1]
+        starts = bool(earlier) and (earlier[-1].type == "COMMA" or _ends_on(earlier))
+        return line.kind == "ROLE" and starts
     if before.type in ("MINUS", "PLUS"):
         earlier = line.tokens[at - 2] if at > 1 else None
-        return earlier is not None and earlier.type in _ENDS_A_VALUE
+        joins = earlier is not None and earlier.type in _ENDS_A_VALUE
+        return joins and not _ends_on(line.tokens[: at - 1])
     return True
+
+
+def _ends_on(tokens: list[Token]) -> bool:
+    """Whether words end in `on(...)`."""
+    at = len(tokens) - 1
+    if at < 0 or tokens[at].type != "RPAR":
+        return False
+    while at > 0 and tokens[at].type != "LPAR":
+        at -= 1
+    return at > 0 and tokens[at - 1].type == "ON"
 
 
 def _stop_at_name(row: _Row, line: Line, at: int, place: int) -> None:

@@ -32,6 +32,19 @@ _ROLE = "a role begins as `role load:` or `role store, warps 4, registers 232:`"
 _PIPE = "a pipe is declared as `pipe inputs(a, b): load -> math`"
 _PARAM = "a param is declared as `param BM = 128, BN = 256`"
 _BARRIER = "barriers are declared as `barrier full * STAGES, count = 1`"
+_ON_PARAM = (
+    "a param's value for a family of chips stands behind its value for all others: "
+    "`param BN = 256, on(sm_90) 128`"
+)
+_ON_ROLE = "what a role sets for a family of chips stands behind `on`: `role math, warps 4, on(sm_90) warps 8:`"
+_ON = (
+    "`on(sm_90)` stands behind values of params, and before warps and registers of roles: "
+    "`param BN = 256, on(sm_90) 128`"
+)
+_SLOTS = (
+    "nothing follows a tile's type and slots; slots that depend on the chip are a param: "
+    "`param STAGES = 4, on(sm_107) 6`"
+)
 _FILE = "a file holds kernels, functions and imports, each at the left margin"
 
 OUTSIDE: dict[str, str] = {
@@ -65,6 +78,18 @@ INSIDE: dict[str, str] = {
     "param BM, BN": _PARAM,
     "param BM": _PARAM,
     "param": _PARAM,
+    "param X = 1 on(sm_90) 2": _ON_PARAM,
+    "param X = 1, on sm_90 2": _ON_PARAM,
+    "param X = 1, on 2": _ON_PARAM,
+    "param X = 1, on(sm_90) X = 2": _ON_PARAM,
+    "param X = 1, on(sm_90) = 2": _ON_PARAM,
+    "param X = 1, on(sm_90), Y = 2": _ON_PARAM,
+    "param X = 1, on(sm_90): 2": _ON_PARAM,
+    "param X = 1, on(sm_90)": _ON_PARAM,
+    "param X = 1, on() 2": _ON_PARAM,
+    "param X = 1, on(90) 2": _ON_PARAM,
+    "param on(sm_90) X = 1": _ON_PARAM,
+    "param X on(sm_90) = 1": _ON_PARAM,
     "launch": "a launch names its clauses: `launch persistent`",
     "launch:": "a launch names its clauses: `launch persistent`",
     "schedule m, n in tiles(1)": _SCHEDULE,
@@ -78,6 +103,8 @@ INSIDE: dict[str, str] = {
     "shared a tile[f32]": _DECLARE.format("shared"),
     "shared a": _DECLARE.format("shared"),
     "shared tile[f32] a": _DECLARE.format("shared"),
+    "shared a: tile[f32] * 2, on(sm_90) 1": _SLOTS,
+    "accum a: tile[f32] * 2, on(sm_90) 1": _SLOTS,
     "shared": _DECLARE.format("shared"),
     "accum a = tile[f32]": _DECLARE.format("accum"),
     "accum a tile[f32]": _DECLARE.format("accum"),
@@ -103,6 +130,15 @@ INSIDE: dict[str, str] = {
     "role load, warps = 4:": "a role's setting is a word and a value: `role load, warps 4:`",
     "role load, warps: 4": "a role's setting is a word and a value: `role load, warps 4:`",
     "role load = 1": _ROLE,
+    "role load, on sm_90 warps 8:": _ON_ROLE,
+    "role load, on warps 8:": _ON_ROLE,
+    "role load on(sm_90) warps 8:": _ON_ROLE,
+    "role load, on(sm_90) 8:": _ON_ROLE,
+    "role load, on(sm_90), warps 8:": _ON_ROLE,
+    "role load, on(sm_90):": _ON_ROLE,
+    "role load, on(sm_90) warps = 8:": "a role's setting is a word and a value: `on(sm_90) warps 8`",
+    "role load, on() warps 8:": _ON_ROLE,
+    "role load, on(90) warps 8:": _ON_ROLE,
     "role:": _ROLE,
     "for m, n = work:": _FOR,
     "for m:": _FOR,
@@ -133,6 +169,11 @@ INSIDE: dict[str, str] = {
     "elect thread, 1:": "an election is `elect:` (one thread of the role) or `elect warp:` (a lane of each warp)",
     "elect (1):": "an election is `elect:` (one thread of the role) or `elect warp:` (a lane of each warp)",
     "if elect:": "an election is `elect:` (one thread of the role) or `elect warp:` (a lane of each warp), no `if`",
+    "on(sm_90) X = 1": _ON,
+    "on(sm_90):": _ON,
+    "launch on(sm_90) clc": _ON,
+    "launch persistent, on(sm_90) clc": _ON,
+    "if on(sm_90):": _ON,
     "x = a if b": "a choice is written `x if condition else y`",
 }
 """Lines in a kernel."""

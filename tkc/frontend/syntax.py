@@ -133,9 +133,20 @@ class Reference(NamedTuple):
 # --- statements ---
 
 
+class Instead(NamedTuple):
+    """`on(sm_90) 128` of a param: its value for some families of chips; of none for all others."""
+
+    families: tuple[Word, ...]
+    value: Expression
+    span: Span
+
+
 class Binding(NamedTuple):
+    """`BN = 256, on(sm_90) 128`; `instead` are the values that `chips.chosen` did not take, once it has run."""
+
     name: Word
     value: Expression
+    instead: tuple[Instead, ...] = ()
 
 
 class Param(NamedTuple):
@@ -193,10 +204,11 @@ class Maps(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """`warps 4`."""
+    """`warps 4`, `on(sm_90) warps 8`; of all chips where there are no `families`."""
 
     name: Word
     value: Expression
+    families: tuple[Word, ...] = ()
 
 
 class Copies(NamedTuple):
@@ -207,13 +219,14 @@ class Copies(NamedTuple):
 
 
 class Role(NamedTuple):
-    """`role soft[i in 0, 1], warps 4:`; `span` is the header's."""
+    """`role soft[i in 0, 1], warps 4:`; `span` is the header's, `instead` what `chips.chosen` did not take."""
 
     name: Word
     copies: Copies | None
     settings: tuple[Setting, ...]
     body: Block
     span: Span
+    instead: tuple[Setting, ...] = ()
 
 
 class For(NamedTuple):
@@ -351,6 +364,15 @@ def has_families(kernel: Kernel) -> bool:
         (isinstance(s, Declare) and any(r.part is not None for r in s.names))
         or (isinstance(s, Pipe) and s.name.part is not None)
         or (isinstance(s, Role) and s.copies is not None)
+        for s in kernel.body
+    )
+
+
+def says_on(kernel: Kernel) -> bool:
+    """Whether a value of the kernel is of some chips alone."""
+    return any(
+        (isinstance(s, Param) and any(b.instead for b in s.bindings))
+        or (isinstance(s, Role) and any(x.families for x in s.settings))
         for s in kernel.body
     )
 

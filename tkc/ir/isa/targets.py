@@ -228,6 +228,23 @@ TARGETS: Mapping[str, Target] = {
 }
 """Every target by its `.target` name."""
 
+FAMILIES: Mapping[str, tuple[int, int]] = {
+    f"sm_{major}{minor}": (major, minor) for major, minor in (t.capability for t in TARGETS.values())
+}
+"""Families of targets by name, with the capability of the first chip of each."""
+
+
+def families_of(name: str) -> tuple[str, ...]:
+    """The families that the target called `name` is of, nearest first: `sm_107a` is of sm_107, sm_103 and sm_100, as
+    text of a family runs on later chips of the same major number (PTX 11.1.2)."""
+    major, minor = TARGETS[name].capability
+    return tuple(
+        sorted(
+            (f for f, first in FAMILIES.items() if first[0] == major and first[1] <= minor),
+            key=lambda f: -FAMILIES[f][1],
+        )
+    )
+
 
 def targets_with(*ways: Iterable[Feature]) -> str:
     """`--target sm_90a (wgmma) or sm_100f, sm_100a (tcgen05)`: what has every feature of one of the ways."""
