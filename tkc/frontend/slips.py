@@ -36,7 +36,7 @@ _ON_PARAM = (
     "a param's value for a family of chips stands behind its value for all others: "
     "`param BN = 256, on(sm_90) 128`"
 )
-_ON_ROLE = "what a role sets for a family of chips stands behind `on`: `role math, warps 4, on(sm_90) warps 8:`"
+_ON_ROLE = "settings of a role for a family of chips stand behind `on`: `role math, warps 4, on(sm_90) warps 8:`"
 _ON = (
     "`on(sm_90)` stands behind values of params, and before warps and registers of roles: "
     "`param BN = 256, on(sm_90) 128`"

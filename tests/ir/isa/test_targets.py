@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tkc.ir.isa.targets import TARGETS, Feature, nearest, runs_on, target
+from tkc.ir.isa.targets import (
+    FAMILIES,
+    TARGETS,
+    Feature,
+    families_of,
+    nearest,
+    runs_on,
+    target,
+)
 
 
 def test_rows_are_named_by_what_they_say():
@@ -19,6 +27,17 @@ def test_family_text_has_no_more_than_the_exact_targets_of_its_family():
             for exact in TARGETS.values():
                 if exact.suffix == "a" and runs_on(text, exact.capability):
                     assert text.features <= exact.features, (text.name, exact.name)
+
+
+def test_families_serve_what_their_text_runs_on():
+    for name, row in TARGETS.items():
+        found = families_of(name)
+        assert found[0] == f"sm_{row.capability[0]}{row.capability[1]}"
+        assert list(found) == sorted(found, key=lambda f: FAMILIES[f], reverse=True)
+        for text in TARGETS.values():
+            if text.suffix == "f":
+                family = text.name.removesuffix("f")
+                assert (family in found) == runs_on(text, row.capability), (family, name)
 
 
 def test_plain_text_has_no_more_than_its_family():

@@ -229,7 +229,8 @@ TARGETS: Mapping[str, Target] = {
 """Every target by its `.target` name."""
 
 FAMILIES: Mapping[str, tuple[int, int]] = {
-    f"sm_{major}{minor}": (major, minor) for major, minor in (t.capability for t in TARGETS.values())
+    f"sm_{major}{minor}": (major, minor)
+    for major, minor in (t.capability for t in TARGETS.values())
 }
 """Families of targets by name, with the capability of the first chip of each."""
 
