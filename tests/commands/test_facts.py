@@ -25,6 +25,8 @@ def test_a_target_is_told_with_its_numbers(capsys: pytest.CaptureFixture[str]) -
     assert "232,448 bytes" in out
     assert "wgmma" in out
     assert "tcgen05.f16" not in out
+    assert "on(sm_90)" in out
+    assert "on(sm_107), on(sm_103), on(sm_100)" in facts(capsys, "sm_107a")
 
 
 def test_an_instruction_is_told_with_its_modifiers(capsys: pytest.CaptureFixture[str]) -> None:

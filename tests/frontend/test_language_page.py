@@ -14,6 +14,7 @@ from tkc.frontend.explicit_program import IDENTITIES
 from tkc.frontend.explicit_syntax import COMMANDS
 from tkc.frontend.format import format_source
 from tkc.frontend.scope import FUNCTIONS
+from tkc.ir.isa.targets import FAMILIES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```\n(kernel .*?)^```", PAGE, re.M | re.S)
@@ -24,7 +25,7 @@ WORDS = {
     *elements.LOADS, *elements.STORES, *elements.UPDATES, *elements.SCOPES, *elements.ATOMICS,
     "bulk", "pair", "multicast", "at", "each", "bytes", "barrier", "count", "elect", "while", "range", "unroll", "part",
     "print", "assert", "break", "continue", "mask", "where", "causal", "any", "longest_first", "first", "last",
-    *FUNCTIONS, *DTYPES_OF_REGISTERS, "major", "keep",
+    *FUNCTIONS, *DTYPES_OF_REGISTERS, "major", "keep", "on", *FAMILIES,
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.instructions import Row, all_rows
 from tkc.ir.isa.memory import Effect
 from tkc.ir.isa.mma import MMAS, Mma
-from tkc.ir.isa.targets import TARGETS, Feature, Target, Version
+from tkc.ir.isa.targets import TARGETS, Feature, Target, Version, families_of
 
 
 @click.command("facts")
@@ -95,6 +95,7 @@ def _runs_on(target: Target) -> str:
 def _print_target(target: Target) -> None:
     facts: list[tuple[str, Any]] = [
         ("runs on", _runs_on(target)),
+        ("families, nearest first", ", ".join(f"on({f})" for f in families_of(target.name))),
         ("first PTX version", _version(target.ptx)),
         ("shared memory of a CTA", f"{target.shared_per_cta:,} bytes"),
         (
