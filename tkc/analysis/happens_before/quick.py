@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from tkc.analysis.happens_before.automaton import Part, State, home_of, within
+from tkc.analysis.happens_before.between import read_between
 from tkc.analysis.happens_before.chains import SILENT
 from tkc.analysis.happens_before.clocks import Clock, Position
-from tkc.analysis.happens_before.distance import own
+from tkc.analysis.happens_before.distance import distance, own
 from tkc.analysis.happens_before.events import Arrive, Meet, Role, Wait
 from tkc.analysis.happens_before.graph import CHOICE, Node, loops_of
 from tkc.analysis.happens_before.labels import Label
@@ -24,6 +25,9 @@ from tkc.ir.isa.memory import Space
 
 Stop = tuple[Node, tuple[State, tuple[Clock, ...]], Position]
 """What a label says: where, what, and from when on."""
+
+SOON = 5
+"""Rounds of a search between two writes before a read is looked for that stands between them."""
 
 
 @dataclass(eq=False, slots=True)
@@ -80,9 +84,11 @@ class Quick(Judge):
         ways = [_Way(self, first, second)]
         if first is not second:
             ways.append(_Way(self, second, first))
-        proved = self._searched(pairs, ways)
+        proved = self._searched(pairs, ways, others)
         if proved is None:
             return self._settled(pairs, others)
+        if isinstance(proved, Hazard):
+            return proved
         there, here = proved.known()
         for way, (turns, label, _) in zip(ways, (there, here), strict=False):
             if label is not None:
@@ -98,14 +104,23 @@ class Quick(Judge):
             self.local[key] = hazard
         return hazard
 
-    def _searched(self, pairs: list[Pair], ways: list[_Way]) -> Pair | None:
-        """The pair by whose clock the two accesses are in order."""
+    def _searched(
+        self, pairs: list[Pair], ways: list[_Way], others: list[Place]
+    ) -> Pair | Hazard | None:
+        """The pair by whose clock the two accesses are in order; what is said of two writes with a read between."""
 
         def in_order(pair: Pair) -> bool:
             return pair.gap(ways[0].turns(pair.clock), ways[-1].turns(pair.clock)) is None
 
-        wanted, news = [True] * len(ways), -1
+        wanted, news, rounds = [True] * len(ways), -1, 0
+        writes = pairs[0].first.access.write and pairs[0].second.access.write
         while True:
+            rounds += 1
+            if rounds == SOON and writes:
+                for pair in pairs:
+                    found = read_between(self, pair, others, self._soon)
+                    if found is not None:
+                        return found
             now = sum([len(way.labels) for way in ways])
             if any([way.met() for way in ways]) or now != news:
                 news = now
@@ -117,6 +132,17 @@ class Quick(Judge):
             went = [way.advance() for way, more in zip(ways, wanted, strict=True) if more]
             if not any(went) and not any([way.advance() for way in ways]):
                 return next(filter(in_order, pairs), None)
+
+    def _soon(
+        self, first: Place, second: Place, clock: Clock
+    ) -> tuple[float, Label | None, str]:
+        """From how many counts on the second comes after the first, by what a short search finds first."""
+        reach, role = self.reach(first), second.node.role
+        for _ in range(2 * SOON):
+            way = distance(reach, first, second, clock)
+            if way[0] < inf or not reach.advance(role, 2):
+                return way
+        return distance(reach, first, second, clock)
 
     def _in_one_role(self, pairs: list[Pair]) -> Hashable:
         """What pairs of roles that do the same have in common, as far as a role orders them by itself."""

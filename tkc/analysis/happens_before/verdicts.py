@@ -229,7 +229,7 @@ class Judge:
             from tkc.analysis.happens_before.between import read_between
 
             for pair in pairs:
-                found = read_between(self, pair, others)
+                found = read_between(self, pair, others, self.distance)
                 if found is not None:
                     return found
         worst = pairs[0].unordered()
