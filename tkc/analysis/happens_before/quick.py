@@ -26,7 +26,7 @@ from tkc.ir.isa.memory import Space
 Stop = tuple[Node, tuple[State, tuple[Clock, ...]], Position]
 """What a label says: where, what, and from when on."""
 
-SOON = 5
+SOON = 9
 """Rounds of a search between two writes before a read is looked for that stands between them."""
 
 
@@ -133,9 +133,7 @@ class Quick(Judge):
             if not any(went) and not any([way.advance() for way in ways]):
                 return next(filter(in_order, pairs), None)
 
-    def _soon(
-        self, first: Place, second: Place, clock: Clock
-    ) -> tuple[float, Label | None, str]:
+    def _soon(self, first: Place, second: Place, clock: Clock) -> tuple[float, Label | None, str]:
         """From how many counts on the second comes after the first, by what a short search finds first."""
         reach, role = self.reach(first), second.node.role
         for _ in range(2 * SOON):
