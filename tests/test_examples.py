@@ -52,6 +52,7 @@ NEEDS = {
     "gemm_mxfp8": ("sm_90a", False),
     "gemm_nvfp4": ("sm_90a", False),
     "gemm_nvfp4_2cta": ("sm_90a", False),
+    "gemm_nvfp4_grouped": ("sm_90a", False),
     "gemm_nvfp4_level2": ("sm_90a", False),
     "gemm_nvfp4_level2_slow": ("sm_90a", False),
     "gemm_nvfp4_slow": ("sm_90a", False),

@@ -58,7 +58,7 @@ def blocked_paths(cta: Cta) -> Iterator[tuple[Path, str]]:
 
 
 def _waits(machine: Machine) -> dict[Path, str]:
-    """Every path that cannot go on, and for what it waits."""
+    """Every path that cannot go on, and for what it waits; in one order whatever the schedule was."""
     found: dict[Path, str] = {}
     for cluster in machine.live_clusters:
         for cta in cluster.ctas:
@@ -67,7 +67,12 @@ def _waits(machine: Machine) -> dict[Path, str]:
         found.setdefault(path, path.waits)
     for path in machine.ready:
         found.setdefault(path, "a value that it polls, and turns round it")
-    return found
+    return dict(sorted(found.items(), key=_place_of))
+
+
+def _place_of(item: tuple[Path, str]) -> tuple[tuple[int, ...], int, int]:
+    path, _ = item
+    return path.warp.cta.index[::-1], path.warp.index, path.mask
 
 
 def _names(paths: Iterable[Path]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import tkc.frontend.explicit_program as X
 import tkc.frontend.integers as N
 import tkc.frontend.program as P
+from tkc.frontend.casts import converted
 from tkc.frontend.describe import describe
 from tkc.frontend.explicit_program import I32, INTEGERS, WIDE, Number
 from tkc.frontend.program import Scalar
@@ -100,6 +101,8 @@ def convert(values: Values, dtype: str, x: Any, span: Span) -> Any:
     value = values.as_value(x, span)
     if value.type == type:
         return value
-    if not isinstance(value.type, Scalar) or value.type == X.I1:
+    if not isinstance(value.type, Scalar):
+        return converted(values, dtype, value, span)
+    if value.type == X.I1:
         values.later(f"{describe(value)} in {dtype}: numbers are, such as elements", span)
     return P.Apply(f"to_{dtype}", (value,), type, span)

@@ -167,7 +167,7 @@ class Access:
     element: bool = False
     """Whether each thread touches one element by itself."""
     columns: Area | None = None
-    """The columns of an accumulator's slot, where a formula tells them and no condition stands round it."""
+    """The columns of an accumulator's slot, where a formula tells them."""
     storage: Hashable = None
     """The buffer in whose place this one lies; None: it has one to itself."""
     ring: int = 0

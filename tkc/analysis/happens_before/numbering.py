@@ -57,7 +57,7 @@ class Numbering:
             return None
         depth = depth_of(barrier)
         turn = (
-            turns.of_wait(at, barrier, self.role, self.loops, self.waits)
+            turns.of_wait(at, barrier, self.role, self.loops, self.waits, self._counted_by)
             if self.turns is None
             else None
         )
@@ -66,6 +66,11 @@ class Numbering:
             likely = [(turn.count, turn.number), (turn.count, turn.number - depth)]
             found = fit(slots, parities, depth, likely=likely)
         else:
+            told = slots.loop or parities.loop or ()
+            if depth == 1 and turns.among_others(
+                at, barrier, self.role, self.loops, self.waits, told
+            ):
+                return None
             if slots.loop is None and parities.loop is None and not outside(at):
                 slots = replace(slots, loop=self._turns(barrier, at))
             found = fit(slots, parities, depth, turns=self._counted(slots, parities))
@@ -79,7 +84,7 @@ class Numbering:
         if slots is None:
             return None
         turn = (
-            turns.of_arrival(op, barrier, self.role, self.loops, self.waits)
+            turns.of_arrival(op, barrier, self.role, self.loops, self.waits, self._counted_by)
             if self.turns is None
             else None
         )
@@ -125,6 +130,12 @@ class Numbering:
         parity = getattr(wait, "parity", None)
         table = None if parity is None else self.values.table(parity, wait)
         return None if table is None else table.loop
+
+    def _counted_by(self, wait: Operation, chain: Chain) -> bool:
+        """Whether nothing but the turns of a chain tells a wait's item."""
+        entry, parity = self._entry(wait), getattr(wait, "parity", None)
+        tables = [self.values.table(v, wait) if v is not None else None for v in (entry, parity)]
+        return all(t is not None and t.loop in (None, chain) for t in tables)
 
     def _counted(self, *tables: Table | None) -> Turns | None:
         """The turns of the loop of tables in which the operation at hand runs, where these are some only."""

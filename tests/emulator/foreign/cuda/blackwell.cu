@@ -40,6 +40,7 @@ template <int M, bool WS> __device__ void multiply(const __nv_bfloat16 *a, const
   __shared__ uint64_t bar;
   __shared__ uint32_t slot;
   if (threadIdx.x == 0) init(&bar, 1);
+  __syncwarp();
   if (threadIdx.x < 32) allocate(&slot, 64);
   fill(as, (const char *)a, M, 64), fill(bs, (const char *)b, 64, 64);
   BEFORE;
@@ -91,6 +92,7 @@ extern "C" __global__ void mma_places(const __half *a, const __half *b, const fl
   __shared__ uint64_t bar;
   __shared__ uint32_t slot;
   if (threadIdx.x == 0) init(&bar, 1);
+  __syncwarp();
   if (threadIdx.x < 32) allocate(&slot, 128);
   fill(ys, (const char *)b, 32, 64);
   BEFORE;
@@ -155,6 +157,7 @@ extern "C" __global__ void tensor_moves(const uint32_t *x, uint32_t *by64, uint3
   __shared__ uint32_t slot;
   int t = threadIdx.x;
   if (t == 0) init(&bar, 1);
+  __syncwarp();
   if (t < 32) allocate(&slot, 32);
   fill(rs, (const char *)rows, 128, 32);
   BEFORE;
@@ -201,6 +204,7 @@ extern "C" __global__ void take_over(const int *x, int *out, int *times) {
   __shared__ __align__(16) uint4 answer;
   __shared__ uint64_t bar;
   if (threadIdx.x == 0) init(&bar, 1);
+  __syncwarp();
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   int at = blockIdx.x, phase = 0;
