@@ -10,18 +10,22 @@ from tkc.analysis.happens_before.clocks import Clock
 from tkc.analysis.happens_before.crossings import awaiting
 from tkc.analysis.happens_before.events import Arrive, Complete, Meet
 from tkc.analysis.happens_before.graph import Graph, Node, Site
-from tkc.analysis.happens_before.nodes import NEXT, PLAIN
+from tkc.analysis.happens_before.nodes import NEXT, PLAIN, Segment
 
-Told = list[tuple[Node, Clock, int]]
-"""The nodes that hear of one, by the count of which clock, and how many counts later."""
+Told = list[tuple[int, Node, Clock, int]]
+"""The nodes that hear of those of a segment: from which place in it, by the count of which clock, and how many counts
+later."""
+At = tuple[Segment, int, tuple[Clock, ...]]
+"""From where on in a segment, and which of the loops round a wait have not been left."""
 
 
 @dataclass(eq=False, slots=True)
 class Circles:
-    """The ways of a graph on which no count of a loop passes. `told`: who hears of a node; None: that is not known."""
+    """The ways of a graph on which no count of a loop passes. `told`: who hears of a segment; None: that is not
+    known."""
 
     graph: Graph
-    told: dict[Node, Told | None] = field(default_factory=dict)
+    told: dict[Segment, Told | None] = field(default_factory=dict)
 
     def may_have(self, wait: Site) -> bool:
         """Whether a way may lead from a wait back to it that takes no turn of a loop round it.
@@ -31,52 +35,56 @@ class Circles:
         """
         if self.graph.back or wait.after:
             return True
-        start: tuple[Node, tuple[Clock, ...]] = (wait.node, wait.node.path)
-        todo, seen = [start], set[tuple[Node, int]]()
+        home, place = wait.node.segment, wait.node.place
+        todo: list[At] = [(home, place + 1, wait.node.path)]
+        seen: dict[tuple[Segment, int], int] = {}
         while todo:
-            node, round_it = todo.pop()
-            ways = self._ways(node, round_it)
-            if ways is None:
+            segment, start, round_it = todo.pop()
+            if segment is home and start <= place:
                 return True
-            for after, left in ways:
-                if after is wait.node:
+            key = segment, len(round_it)
+            if start < seen.get(key, start + 1):
+                seen[key] = start
+                ways = self._ways(segment, start, round_it)
+                if ways is None:
                     return True
-                if (after, len(left)) not in seen:
-                    seen.add((after, len(left)))
-                    todo.append((after, left))
+                todo += ways
         return False
 
-    def _ways(
-        self, node: Node, round_it: tuple[Clock, ...]
-    ) -> list[tuple[Node, tuple[Clock, ...]]] | None:
-        """The nodes that come next in one turn of all loops of `round_it`, and which of these loops are not left."""
-        found: list[tuple[Node, tuple[Clock, ...]]] = []
-        for after, kind, clock in node.next:
+    def _ways(self, segment: Segment, start: int, round_it: tuple[Clock, ...]) -> list[At] | None:
+        """Where ways go on from a part of a segment in one turn of all loops of `round_it`; None: that is not known."""
+        found: list[At] = []
+        for after, kind, clock in segment.nodes[-1].next:
             if kind == PLAIN or clock not in round_it:
-                found.append((after, round_it))
+                found.append((after.segment, after.place, round_it))
             elif kind != NEXT:
-                found.append((after, round_it[: round_it.index(clock)]))
-        if node.does is None:
-            return found
-        told = self._told(node)
+                found.append((after.segment, after.place, round_it[: round_it.index(clock)]))
+        told = self.told[segment] if segment in self.told else self._told(segment)
         if told is None:
             return None
-        for other, clock, later in told:
+        for place, other, clock, later in told:
+            if place < start:
+                continue
             if clock in round_it:
                 if not later:
-                    found.append((other, round_it[: round_it.index(clock) + 1]))
+                    left = round_it[: round_it.index(clock) + 1]
+                    found.append((other.segment, other.place, left))
             elif round_it and _inside(clock, round_it[-1]):
-                found.append((other, round_it))
+                found.append((other.segment, other.place, round_it))
             else:
                 return None
         return found
 
-    def _told(self, node: Node) -> Told | None:
-        if node not in self.told:
-            told = list(self._hearers(node))
-            known = [(other, clock, later) for other, clock, later in told if later is not None]
-            self.told[node] = known if len(known) == len(told) else None
-        return self.told[node]
+    def _told(self, segment: Segment) -> Told | None:
+        told: Told = []
+        for place, node in segment.acts:
+            for other, clock, later in self._hearers(node):
+                if later is None:
+                    self.told[segment] = None
+                    return None
+                told.append((place, other, clock, later))
+        self.told[segment] = told
+        return told
 
     def _hearers(self, node: Node) -> Iterator[tuple[Node, Clock, int | None]]:
         """Who hears of a node, how many counts later; None: that is not known, or earlier."""

@@ -45,7 +45,6 @@ def read_between(
 def _copies(judge: Judge, read: Place, others: list[Place]) -> list[Place]:
     """A read with those of the role's other copies, each of which may read rows of its own."""
     role, shapes = read.node.role, judge.graph.symmetry.shapes
-    index = read.event.accesses.index(read.access)
     return [
         o
         for o in others
@@ -53,7 +52,7 @@ def _copies(judge: Judge, read: Place, others: list[Place]) -> list[Place]:
         or (
             shapes[o.node.role] == shapes[role]
             and o.node.role.cta == role.cta
-            and (o.node.number, o.event.accesses.index(o.access)) == (read.node.number, index)
+            and (o.node.number, o.index) == (read.node.number, read.index)
             and o.turns == read.turns
         )
     ]

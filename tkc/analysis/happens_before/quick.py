@@ -89,14 +89,11 @@ class Quick(Judge):
             return self._settled(pairs, others)
         if isinstance(proved, Hazard):
             return proved
+        forward, back = _known(proved, ways)
         there, here = proved.known()
         for way, (turns, label, _) in zip(ways, (there, here), strict=False):
             if label is not None:
                 way.tell(proved.clock, turns, label)
-        forward, back = (
-            min(there[0], ways[0].turns(proved.clock)),
-            min(here[0], ways[-1].turns(proved.clock)),
-        )
         hazard = Hazard(
             first, second, Verdict.ORDERED, proved.clock, forward, back, proved.meetings.period
         )
@@ -109,11 +106,9 @@ class Quick(Judge):
     ) -> Pair | Hazard | None:
         """The pair by whose clock the two accesses are in order; what is said of two writes with a read between."""
 
-        def in_order(pair: Pair) -> bool:
-            return pair.gap(ways[0].turns(pair.clock), ways[-1].turns(pair.clock)) is None
-
-        wanted, news, rounds = [True] * len(ways), -1, 0
-        writes = pairs[0].first.access.write and pairs[0].second.access.write
+        inner, rounds, news = pairs[0], 0, -1
+        wanted = [True] * len(ways)
+        writes = inner.first.access.write and inner.second.access.write
         while True:
             rounds += 1
             if rounds == SOON and writes:
@@ -124,14 +119,18 @@ class Quick(Judge):
             now = sum([len(way.labels) for way in ways])
             if any([way.met() for way in ways]) or now != news:
                 news = now
-                for pair in filter(in_order, pairs):
-                    return pair
+                forward, back = _known(inner, ways)
+                if inner.gap_of(forward, back) is None:
+                    return inner
                 if len(ways) > 1:
-                    clock = pairs[0].clock
-                    wanted = pairs[0].open(ways[0].turns(clock), ways[1].turns(clock))
+                    wanted = inner.open_of(forward, back)
             went = [way.advance() for way, more in zip(ways, wanted, strict=True) if more]
             if not any(went) and not any([way.advance() for way in ways]):
-                return next(filter(in_order, pairs), None)
+                return next((pair for pair in pairs if _in_order(pair, ways)), None)
+            if rounds % SOON == 0:  # rarely is it a clock of a loop further out
+                for pair in pairs[1:]:
+                    if _in_order(pair, ways):
+                        return pair
 
     def _soon(self, first: Place, second: Place, clock: Clock) -> tuple[float, Label | None, str]:
         """From how many counts on the second comes after the first, by what a short search finds first."""
@@ -151,11 +150,22 @@ class Quick(Judge):
         slots = [(s.before, s.period) if s is not None else None for s in (x.slot, y.slot)]
         return (
             self.alone[role],
-            first.node.number, first.event.accesses.index(x), first.turns,
-            second.node.number, second.event.accesses.index(y), second.turns, first is second,
+            first.node.number, first.index, first.turns,
+            second.node.number, second.index, second.turns, first is second,
             x.owner ^ role.cta, y.owner ^ role.cta, x.part == y.part, own(x, y), own(y, x), *slots,
             *(pair.meetings.all for pair in pairs),
         )  # fmt: skip
+
+
+def _known(pair: Pair, ways: list[_Way]) -> tuple[float, float]:
+    """The distances there and back of a pair by what is known so far, and by ways that other searches have found."""
+    there, here = pair.known()
+    clock = pair.clock
+    return min(there[0], ways[0].turns(clock)), min(here[0], ways[-1].turns(clock))
+
+
+def _in_order(pair: Pair, ways: list[_Way]) -> bool:
+    return pair.never or pair.gap_of(*_known(pair, ways)) is None
 
 
 class _Way:

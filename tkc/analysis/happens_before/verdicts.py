@@ -61,6 +61,8 @@ class Place:
     node: Node
     access: Access
     turns: Turns | None = None
+    index: int = 0
+    """Which access of its event it is."""
 
     @property
     def event(self) -> Event:
@@ -187,8 +189,8 @@ class Judge:
             slots = [(s.before, s.period) if s is not None else None for s in (x.slot, y.slot)]
             slots = tuple(slots)
         return (
-            symmetry.shapes[one], first.node.number, first.event.accesses.index(x), first.turns,
-            symmetry.shapes[other], second.node.number, second.event.accesses.index(y), second.turns,
+            symmetry.shapes[one], first.node.number, first.index, first.turns,
+            symmetry.shapes[other], second.node.number, second.index, second.turns,
             same, symmetry.ctas(one.cta, other.cta, *owners), first is second,
             x.part == y.part, own(x, y), own(y, x), slots, *meetings,
         )  # fmt: skip
@@ -337,15 +339,22 @@ class Pair:
     second: Place
     clock: Clock
     meetings: Meetings = field(init=False)
-    apart: bool = field(init=False)
-    never: bool = field(init=False)
+    _apart: bool | None = None
 
     def __post_init__(self) -> None:
-        first, second = self.first, self.second
-        self.meetings = self.judge.meetings(first, second, self.clock)
-        together = self.meetings.meets(0)
-        self.apart = together and self._never_in_one_count()
-        self.never = not self.meetings.apart and (self.apart or not together)
+        self.meetings = self.judge.meetings(self.first, self.second, self.clock)
+
+    @property
+    def apart(self) -> bool:
+        """Whether the two meet in one count of the clock, of which none has both."""
+        if self._apart is None:
+            self._apart = self.meetings.meets(0) and self._never_in_one_count()
+        return self._apart
+
+    @property
+    def never(self) -> bool:
+        """Whether they never meet."""
+        return not self.meetings.apart and (self.apart or not self.meetings.meets(0))
 
     def _never_in_one_count(self) -> bool:
         """Whether no count of the clock has both."""
@@ -380,7 +389,9 @@ class Pair:
         """Whether some instances that nothing orders, with these distances beside the known ones, have the second in a
         later turn, and in an earlier one; both, where they are of one turn."""
         there, here = self.known()
-        forward, back = min(forward, there[0]), min(back, here[0])
+        return self.open_of(min(forward, there[0]), min(back, here[0]))
+
+    def open_of(self, forward: float, back: float) -> list[bool]:
         meetings, span = self.meetings, self.clock.span
         far = meetings.before + meetings.period + 1
         later = range(int(max(1, 1 - back)) if back < inf else 1, int(min(forward, far + 1, span)))
@@ -475,11 +486,11 @@ def _places(graph: Graph) -> dict[Hashable, list[Place]]:
     found: dict[Hashable, list[Place]] = {}
     for node in graph.nodes:
         if node.event is not None:
-            for access in node.event.accesses:
+            for index, access in enumerate(node.event.accesses):
                 if access.space in (Space.SHARED, Space.TENSOR, Space.GLOBAL, Space.MAP):
                     owner = access.owner if access.space is not Space.GLOBAL else 0
                     here = found.setdefault((access.space, access.place, owner), [])
-                    here += (Place(node, access, turns) for turns in turns_of(graph, node))
+                    here += [Place(node, access, turns, index) for turns in turns_of(graph, node)]
     return found
 
 
