@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, inf
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -19,7 +19,7 @@ from tkc.analysis.happens_before.areas import Area, Axis, apart
 from tkc.analysis.happens_before.clocks import Clock
 from tkc.analysis.happens_before.copies import DIVIDES
 from tkc.analysis.happens_before.distance import distance
-from tkc.analysis.happens_before.events import Access, Event, Program, Role
+from tkc.analysis.happens_before.events import Access, Event, Role, Touched
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.symmetry import Symmetry
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, places
@@ -64,14 +64,11 @@ class Where:
         )
 
 
-def check_bounds(program: Program) -> Iterator[Finding]:
+def check_bounds(touched: Sequence[Touched]) -> Iterator[Finding]:
     """Slots, elements and columns of accumulators beyond the end of a buffer."""
-    found = [(event, role) for role in program.roles for event in role.events()]
-    found += [(event, Role(name, [])) for event, name in program.held]
-    for event, role in found:
-        for access in event.accesses:
-            if access.space in (Space.SHARED, Space.TENSOR):
-                yield from _beyond(event, access, role)
+    for event, access, role in touched:
+        if access.space in (Space.SHARED, Space.TENSOR):
+            yield from _beyond(event, access, role)
 
 
 def _beyond(event: Event, access: Access, role: Role) -> Iterator[Finding]:
@@ -128,16 +125,16 @@ def _ends(axis: Axis, threads: tuple[int, ...]) -> tuple[int, int] | None:
     return low, max(offsets) + sum(e for e in ends if e > 0) + axis.width - 1
 
 
-def check_written(program: Program) -> Iterator[Finding]:
+def check_written(touched: Sequence[Touched]) -> Iterator[Finding]:
     """Buffers, and slots of them, that are read and that nothing writes."""
     reads: list[tuple[Event, Access, str]] = []
     written: dict[object, set[int] | None] = {}  # None: which slots is not known
-    for event, access, role in program.accesses():
+    for event, access, role in touched:
         if access.space not in (Space.SHARED, Space.TENSOR):
             continue
         if not access.write:
             if not _counts_as_nothing(event.op):
-                reads.append((event, access, role))
+                reads.append((event, access, role.name))
         elif access.slot is None or access.place is not access.buffer:
             written[access.place] = None
         elif (slots := written.setdefault(access.place, set())) is not None:
@@ -176,13 +173,13 @@ def _slots(access: Access) -> tuple[int, ...]:
     return () if access.slot is None else (*access.slot.before, *access.slot.period)
 
 
-def check_cleared(program: Program) -> Iterator[Finding]:
+def check_cleared(touched: Sequence[Touched]) -> Iterator[Finding]:
     """Accumulators all of whose products keep what is there in the first turn of their loop."""
     products: dict[SSAValue, list[tuple[Event, str]]] = {}
-    for event, access, role in program.accesses():
+    for event, access, role in touched:
         buffer = access.buffer
         if isinstance(buffer, SSAValue) and access.space is Space.TENSOR and access.write:
-            products.setdefault(buffer, []).append((event, role))
+            products.setdefault(buffer, []).append((event, role.name))
     for buffer, found in products.items():
         if all(_keeps_at_first(event.op) for event, _ in found):
             event, role_name = found[0]
@@ -275,8 +272,8 @@ def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding
     served = {
         _name(b, symmetry)
         for h in known
-        for a, b, d in _ways(h)
-        if d <= 0 and a.access.write and d <= -_first_turn(judge, b, a, h.clock)
+        for a, b, d in ((h.first, h.second, h.forward), (h.second, h.first, h.back))
+        if d <= 0 and a.access.write and (d == -inf or d <= -_first_turn(judge, b, a, h.clock))
     }
     for here in places(judge.graph).values():
         writes = [p for p in here if p.access.write]
@@ -352,11 +349,6 @@ def _may_reach(area: Area, index: tuple[int, ...]) -> bool:
 def _covers(axis: Axis, thread: int, index: int) -> bool:
     step, ahead = gcd(*(c for _, c in axis.moving | axis.fixed)), index - axis.at(thread)
     return (ahead % step if step else ahead) in range(axis.width)
-
-
-def _ways(hazard: Hazard) -> Iterator[tuple[Place, Place, float]]:
-    yield hazard.first, hazard.second, hazard.forward
-    yield hazard.second, hazard.first, hazard.back
 
 
 def _name(place: Place, symmetry: Symmetry) -> tuple[object, ...]:

@@ -75,9 +75,11 @@ def negative(values: Values, x: P.Value, span: Span) -> P.Value:
     return P.Apply("sub", (as_type(values, Int(0, span), x.type, span), x), x.type, span)
 
 
-def least(values: Values, kind: str, sides: tuple[Any, Any], span: Span) -> P.Value | None:
-    """`min(a, b)`, `max(a, b)` of integers that the kernel knows; None of something else."""
+def of_two(values: Values, kind: str, sides: tuple[Any, Any], span: Span) -> P.Value | None:
+    """`min(a, b)`, `max(a, b)` of integers that the kernel knows, `cdiv(a, b)` of those of 32 bits; None of others."""
     type = among(*sides)
+    if type is not None and kind == "cdiv":
+        return None
     if type is None and all(N.is_integer(x) for x in sides):
         type = I32
     if type is None:

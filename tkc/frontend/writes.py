@@ -312,6 +312,7 @@ class Writes:
     def _assignable(self, name: str, entry: Entry | None, span: Span) -> None:
         if entry is None:
             if name in RESERVED:
+                self.scope.names[name] = Entry(UNKNOWN, Unknown(span), span)
                 self.values.fail(
                     "TK103",
                     f"`{name}` is a word of the language: give the value another name",

@@ -121,6 +121,15 @@ def within(threads: Who, who: Who) -> bool:
     return threads is who or threads is ONE
 
 
+def disjoint(one: Who, other: Who) -> bool:
+    """Whether no thread is surely in both sets, each of whole warps."""
+    if isinstance(one, Some) and isinstance(other, Some):
+        known = one.members is not None and other.members is not None
+        return known and not one.members & other.members  # pyright: ignore[reportOptionalOperand]
+    some, named = (one, other) if isinstance(one, Some) else (other, one)
+    return isinstance(some, Some) and named is WARP and some.warps > 0 and WARP not in some.holds
+
+
 def whole(state: State, source: Who) -> bool:
     """Whether those who know something, of whom there are some, know, together, every thread's part."""
     if state.part == Part.FULL:
@@ -463,9 +472,9 @@ def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[t
     yield State(name, state.n, 0, Part.FULL, ALL), "meet"
 
 
-def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State, str]]:
-    """The lanes of each warp meet; `only`: there is one warp. Fences of threads are of those before what they know
-    now, and of those who have waited themselves."""
+def meet_warp(state: State, source: Source, by: Who, only: bool) -> Iterator[tuple[State, str]]:
+    """The lanes of each warp meet; `by`: who comes; `only`: there is one warp. Fences of threads are of those before
+    what they know now, and of those who have waited themselves."""
     if state.name in PENDING or state.fence in TO_ACQUIRE:
         return
     plain = source.access.space is not Space.TENSOR and source.access.proxy is Proxy.GENERIC
@@ -484,6 +493,10 @@ def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State,
         if source.threads is ONE or source.threads is WARP:
             part, who = Part.FULL, WARP
         elif source.threads in (LANE, ALL):
+            part, who = Part.WARP, ALL
+        elif by is ALL and isinstance(
+            source.threads, Some
+        ):  # whichever: each lane knows those of its warp
             part, who = Part.WARP, ALL
         elif isinstance(source.threads, Some) and isinstance(who, Some) and who.warps:
             part = Part.FULL if who.warps == 1 else Part.WARP

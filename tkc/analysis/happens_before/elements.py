@@ -134,17 +134,13 @@ def _acquires(node: Node) -> bool:
 
 
 def _between_units(here: list[Place]) -> Iterator[Finding]:
+    here = [p for p in here if not _one_unit(p)]
     for i, first in enumerate(here):
         for second in here[i:]:
             a, b = first.access, second.access
-            if (
-                not (a.write or b.write)
-                or (a.atomic and b.atomic)
-                or a.area is None
-                or b.area is None
-            ):
+            if not (a.write or b.write) or (a.atomic and b.atomic):
                 continue
-            if _one_unit(first) or _one_unit(second) or not meet(a.area, b.area):
+            if a.area is None or b.area is None or not meet(a.area, b.area):
                 continue
             if first is second and _one_value(first):
                 continue

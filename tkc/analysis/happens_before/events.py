@@ -5,7 +5,7 @@ Free of any dialect: `extract` makes one from stage operations, tests write thei
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf
@@ -363,23 +363,25 @@ class Role:
     copies: int = 1
     declared: str = ""
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> list[Event]:
         return events_of(self.body)
 
 
-def events_of(body: list[Item]) -> Iterator[Event]:
+def events_of(body: list[Item]) -> list[Event]:
     """All events of a body, in order."""
+    found: list[Event] = []
     for item in body:
-        if isinstance(item, Choice):
+        if type(item) is Event:  # most are, so that they are asked for first, and plainly
+            found.append(item)
+        elif isinstance(item, Choice):
             for branch in item.branches:
-                yield from events_of(branch.body)
+                found += events_of(branch.body)
         elif isinstance(item, Beside):
-            yield from events_of(item.one)
-            yield from events_of(item.other)
-        elif isinstance(item, Loop | Sometimes):
-            yield from events_of(item.body)
+            found += events_of(item.one) + events_of(item.other)
         else:
-            yield item
+            assert isinstance(item, Loop | Sometimes)
+            found += events_of(item.body)
+    return found
 
 
 @dataclass(eq=False, slots=True)
@@ -407,10 +409,12 @@ class Program:
     alone: bool = False
     held: list[tuple[Event, str]] = field(default_factory=list[tuple[Event, str]])
 
-    def accesses(self) -> Iterator[tuple[Event, Access, str]]:
-        """All accesses, with their event and the name of its role."""
-        for role in self.roles:
-            for event in role.events():
-                yield from ((event, access, role.name) for access in event.accesses)
-        for event, name in self.held:
-            yield from ((event, access, name) for access in event.accesses)
+    def accesses(self) -> list[Touched]:
+        """All accesses, with their event and its role."""
+        events = [(event, role) for role in self.roles for event in role.events()]
+        events += [(event, Role(name, [])) for event, name in self.held]
+        return [(event, a, role) for event, role in events for a in event.accesses]
+
+
+Touched = tuple[Event, Access, Role]
+"""An access, with its event and role."""

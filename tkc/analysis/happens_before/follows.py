@@ -200,7 +200,8 @@ class Alike:
             return []
         state = automaton.of(state, who)
         if act.among == "warp":
-            return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
+            only = node.role.warps == 1
+            return list(automaton.meet_warp(state, self.source, node.threads, only))
         met = (
             [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
         )

@@ -176,7 +176,7 @@ class Graph:
     def __post_init__(self) -> None:
         self.symmetry = Symmetry(self.program)
         acts = [e.act for role in self.program.roles for e in role.events()]
-        self.one_way = any(isinstance(act, ProxyFence) and act.half for act in acts)
+        self.one_way = has_halves(self.program)
         pending = [act.pending for act in acts if isinstance(act, AwaitGroup)]
         self.closed = min(MOST_GROUPS, max(pending, default=0) + 1)
 
@@ -227,6 +227,12 @@ class Graph:
                 between.append(at)
             known = self.entries[node] = at, between[:-1]
         return known
+
+
+def has_halves(program: Program) -> bool:
+    """Whether a program has one-way proxy fences."""
+    acts = (event.act for role in program.roles for event in role.events())
+    return any(isinstance(act, ProxyFence) and act.half for act in acts)
 
 
 def build(program: Program) -> Graph:
@@ -285,27 +291,26 @@ def loops_of(role: Role) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
     ) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
         seen: dict[Hashable, int] = {}
         for item in _flat(body):
-            if isinstance(item, Loop):
-                base = (outer_key, item.key) if item.key is not None else (id(item),)
-                seen[base] = seen.get(base, -1) + 1
-                key = (*base, seen[base])
-                yield item, outer, key
-                yield from walk(item.body, item, key)
+            base = (outer_key, item.key) if item.key is not None else (id(item),)
+            seen[base] = seen.get(base, -1) + 1
+            key = (*base, seen[base])
+            yield item, outer, key
+            yield from walk(item.body, item, key)
 
     yield from walk(role.body, None, None)
 
 
-def _flat(body: list[Item]) -> Iterator[Event | Loop]:
-    """A body's events and loops, those of choices too."""
+def _flat(body: list[Item]) -> Iterator[Loop]:
+    """A body's loops, those of choices too."""
     for item in body:
-        if isinstance(item, Choice):
+        if type(item) is Loop:
+            yield item
+        elif isinstance(item, Choice):
             yield from item.branches
         elif isinstance(item, Beside):
             yield from _flat([*item.one, *item.other])
         elif isinstance(item, Sometimes):
             yield from _flat(item.body)
-        else:
-            yield item
 
 
 def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:

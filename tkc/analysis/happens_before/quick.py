@@ -6,6 +6,7 @@ is a way for every search that comes by; and what a role's own steps order is in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -55,7 +56,10 @@ class Quick(Judge):
         symmetry = self.graph.symmetry
         if not self.without and not symmetry.swaps and any(r.cta for r in self.graph.program.roles):
             numbers: dict[Hashable, int] = {}
-            for role in self.graph.program.roles:
+            likely = Counter(symmetry.drawn.values())
+            for role, drawn in symmetry.drawn.items():
+                if likely[drawn] == 1:
+                    continue
                 loops = (loop for loop, _, _ in loops_of(role))
                 clocks = tuple([self.graph.clock_of[loop] for loop in loops])
                 shape = alone(role), role.copy, clocks

@@ -7,7 +7,7 @@ gets the number of another, by exclusive or) where all their roles are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
@@ -39,20 +39,39 @@ class Symmetry:
     program: Program
     shapes: dict[Role, int] = field(init=False)
     swaps: list[int] = field(init=False)
+    drawn: dict[Role, Hashable] = field(init=False)
+    """What roles that do the same have in common, and few others."""
+    repeated: frozenset[Role] = field(init=False)
+    """Copies that do what the first of them does."""
+    mirrored: frozenset[Role] = field(init=False)
+    """These, and roles of CTAs of which one looked at before may have the number."""
+    least: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known: dict[Hashable, int] = {}
         roles = self.program.roles
-        self.shapes = {r: known.setdefault(_Shape(r).whole(), len(known)) for r in roles}
         at = {(r.declared or r.name, r.copy, r.cta): r for r in roles}
-        ctas = {r.cta for r in roles}
-        self.swaps = [k for k in ctas if k and self._alike(at, k)] if len(ctas) > 1 else []
+        drawn = self.drawn = {r: _sketch(r) for r in roles}
+        swaps = [k for k in {r.cta for r in roles} if k and _alike(at, k, drawn)]
+        # roles of CTAs that are not alike are never taken for one another
+        likely = Counter((drawn[r], r.cta if not swaps else None) for r in roles)
+        known: dict[Hashable, int] = {}
+        self.shapes = {
+            r: known.setdefault(
+                _Shape(r).whole() if likely[drawn[r], r.cta if not swaps else None] > 1 else r,
+                len(known),
+            )
+            for r in roles
+        }
+        self.swaps = [k for k in swaps if _alike(at, k, self.shapes) and self._same_barriers(k)]
+        firsts = {(r.declared, r.cta, self.shapes[r]) for r in roles if not r.copy}
+        self.repeated = frozenset(
+            r for r in roles if r.copy and (r.declared, r.cta, self.shapes[r]) in firsts
+        )
+        self.mirrored = self.repeated | {
+            r for r in roles if any(r.cta ^ k < r.cta for k in self.swaps)
+        }
 
-    def _alike(self, at: dict[tuple[str, int, int], Role], swap: int) -> bool:
-        for (name, copy, cta), role in at.items():
-            other = at.get((name, copy, cta ^ swap))
-            if other is None or self.shapes[other] != self.shapes[role]:
-                return False
+    def _same_barriers(self, swap: int) -> bool:
         rows: dict[int, Counter[Hashable]] = {}
         for key, barrier in self.program.barriers.items():
             name = key[0] if isinstance(key, tuple) else key
@@ -63,20 +82,12 @@ class Symmetry:
     def repeats(self, role: Role) -> bool:
         """Whether a copy of a role does what the first of them does, so that what is said of that is said of it. Where
         one thread acts for all warpgroups of a role, only the first of them has it."""
-        if not role.copy:
-            return False
-        return any(
-            not r.copy
-            and r.declared == role.declared
-            and r.cta == role.cta
-            and shape == self.shapes[role]
-            for r, shape in self.shapes.items()
-        )
+        return role in self.repeated
 
     def mirrors(self, role: Role) -> bool:
         """Whether a role does, and hears of others, what one looked at before it does: the first of its copies, or that
         of a CTA which may have this one's number. Of other units nothing is said."""
-        return self.repeats(role) or any(role.cta ^ k < role.cta for k in self.swaps)
+        return role in self.mirrored
 
     def name(self, role: Role, number: int, cta: int) -> tuple[Hashable, ...]:
         """What places of roles have in common that do the same there, with one CTA each."""
@@ -84,7 +95,27 @@ class Symmetry:
 
     def ctas(self, *numbers: int) -> tuple[int, ...]:
         """CTAs by the least numbers that they may have."""
-        return min(tuple([n ^ k for n in numbers]) for k in (0, *self.swaps))
+        if not self.swaps:
+            return numbers
+        found = self.least.get(numbers)
+        if found is None:
+            found = min(tuple([n ^ k for n in numbers]) for k in (0, *self.swaps))
+            self.least[numbers] = found
+        return found
+
+
+def _alike(at: Mapping[tuple[str, int, int], Role], swap: int, of: Mapping[Role, Hashable]) -> bool:
+    """Whether every role has a fellow in the CTA of the number that a swap gives its own, with which it has something
+    in common."""
+    for (name, copy, cta), role in at.items():
+        other = at.get((name, copy, cta ^ swap))
+        if other is None or of[other] != of[role]:
+            return False
+    return True
+
+
+def _sketch(role: Role) -> Hashable:
+    return role.warps, role.copies, tuple([(e.name, id(e.op)) for e in role.events()])
 
 
 def alone(role: Role) -> Hashable:
@@ -162,13 +193,14 @@ class _Shape:
         found: list[Hashable] = [type(act)]
         for name in _names(type(act)):
             value = getattr(act, name)
-            if name == "barrier" and isinstance(value, tuple):
+            kind = type(value)
+            if kind is tuple and name == "barrier":
                 value = (value[0], None if self.alone else self._cta(value[1]))
-            elif name == "owner" and isinstance(act, Complete):
+            elif kind is int and name == "owner" and type(act) is Complete:
                 value = self._cta(value)
-            elif isinstance(value, Index):
+            elif kind is Index:
                 value = (self._loop(value.loop), value.offset, value.rate)
-            elif isinstance(value, Slot):
+            elif kind is Slot:
                 value = self._slot(getattr(act, "buffer", None), value)
             found.append(value)
         return tuple(found)

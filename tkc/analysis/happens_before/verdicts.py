@@ -9,13 +9,14 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from tkc.analysis.happens_before.areas import apart, together
-from tkc.analysis.happens_before.automaton import PENDING, Source, home_of, memory_of
+from tkc.analysis.happens_before.automaton import GROUPS, PENDING, Source, home_of, memory_of
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.conditions import asked_of
 from tkc.analysis.happens_before.distance import distance, known_at, own
 from tkc.analysis.happens_before.events import (
     CONSTANT,
     Access,
+    CloseGroup,
     Event,
     Slot,
     Turns,
@@ -25,6 +26,7 @@ from tkc.analysis.happens_before.exclusion import contrary, exclusive
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.meetings import NEVER, TOGETHER, Meetings, meetings_of
+from tkc.analysis.happens_before.mirrored import Images, images_of
 from tkc.analysis.happens_before.paths import Caps, Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Done, Space
@@ -254,6 +256,19 @@ class Judge:
             for node, kept in self.reach(place).run().labels.items()
             if node.role is place.node.role
             for state, _ in kept
+        )
+
+    def never_closed(self, place: Place) -> bool:
+        """Whether no thread closes the group that the access is of, be it another than its own."""
+        labels = self.reach(place).run().labels
+        states = [s for kept in labels.values() for s, _ in kept]
+        return (
+            bool(states)
+            and all(s.name in GROUPS.values() and not s.n for s in states)
+            and not any(
+                isinstance(act, CloseGroup) and GROUPS[act.done] == states[0].name
+                for act in (n.event.act for n in labels if n.event is not None)
+            )
         )
 
     def only_under_way(self, first: Place, second: Place) -> bool:
@@ -503,11 +518,19 @@ def turns_of(graph: Graph, node: Node) -> Iterator[Turns | None]:
         yield node.turns
 
 
-def conflicts(here: list[Place], vague: bool = False) -> Iterator[tuple[Place, Place]]:
+def conflicts(
+    here: list[Place], vague: bool = False, images: Images | None = None
+) -> Iterator[tuple[Place, Place]]:
     """Pairs of accesses of one buffer of which one writes, apart from those that touch different bytes; those that may
-    never be at the same place only if asked for (`vague`)."""
+    never be at the same place only if asked for (`vague`), and those that are `images` of others not."""
     for i, first in enumerate(here):
-        for second in here[i:]:
+        image = None if images is None else images[i]
+        for j in range(i, len(here)):
+            second = here[j]
+            if image is not None and images is not None:
+                other = images[j]
+                if other is not None and image <= other:
+                    continue
             a, b = first.access, second.access
             if (a.write or b.write) and not _no_race(a, b) and not _apart(a, b):
                 if vague or not is_vague(first, second):
@@ -575,7 +598,9 @@ def _apart(a: Access, b: Access) -> bool:
 
 
 def hazards(judge: Judge) -> Iterator[Hazard]:
-    """A verdict on every pair in conflict."""
-    for here in places(judge.graph).values():
-        for first, second in conflicts(here):
+    """A verdict on every pair in conflict, those that only the numbers of CTAs tell apart once."""
+    found = places(judge.graph)
+    images = images_of(judge.graph, found)
+    for key, here in found.items():
+        for first, second in conflicts(here, images=images.get(key)):
             yield judge.hazard(first, second, here)

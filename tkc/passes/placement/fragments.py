@@ -346,7 +346,7 @@ def oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) -
             return _vector(p, x, of, piece)
         with p.emit.at(op.location if isinstance(op, Operation) else p.emit.location):
             match op:
-                case t.ReadOp():
+                case t.ReadOp() | ReadColumnsOp():
                     return _read(p, op, of, piece)
                 case tv.LoadOp():
                     return load(p, op, of, piece.rows, piece.block, piece.column)

@@ -52,7 +52,8 @@ def nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
 
 def check_condition(p: Placement, product: Product) -> None:
     """TK121 where only some threads would come to a product whose synchronisation is the compiler's."""
-    if isinstance(product, t.MmaOp) and product.alone is not None:
+    spelled_out = isinstance(product, t.MmaOp | TensorMmaOp) and product.alone is not None
+    if spelled_out or block_of(product.d) is None:
         return
     for op in _round(product):
         if isinstance(op, s.IfOp) and varies(p.values[op.condition]):
