@@ -29,6 +29,8 @@ Stop = tuple[Node, tuple[State, tuple[Clock, ...]], Position]
 
 SOON = 9
 """Rounds of a search between two writes before a read is looked for that stands between them."""
+OUTWARD = 3
+"""Rounds after which the clocks of loops further out are asked."""
 
 
 @dataclass(eq=False, slots=True)
@@ -131,7 +133,7 @@ class Quick(Judge):
             went = [way.advance() for way, more in zip(ways, wanted, strict=True) if more]
             if not any(went) and not any([way.advance() for way in ways]):
                 return next((pair for pair in pairs if _in_order(pair, ways)), None)
-            if rounds % SOON == 0:  # rarely is it a clock of a loop further out
+            if rounds % OUTWARD == 0:  # rarely is it a clock of a loop further out
                 for pair in pairs[1:]:
                     if _in_order(pair, ways):
                         return pair

@@ -212,7 +212,7 @@ class Judge:
                     if pair.gap() is None:
                         return pair.ordered()
                 if first is not second:
-                    wanted = pairs[0].open()
+                    wanted = pairs[0].open_of(*[way[0] for way in pairs[0].known()])
             went = [
                 r.advance(role, 3) for (r, role), more in zip(ways, wanted, strict=True) if more
             ]
@@ -400,13 +400,9 @@ class Pair:
     def gap_of(self, forward: float, back: float) -> tuple[int, int] | None:
         return _gap(forward, back, self.meetings, self.apart, self.clock.span)
 
-    def open(self, forward: float = inf, back: float = inf) -> list[bool]:
-        """Whether some instances that nothing orders, with these distances beside the known ones, have the second in a
-        later turn, and in an earlier one; both, where they are of one turn."""
-        there, here = self.known()
-        return self.open_of(min(forward, there[0]), min(back, here[0]))
-
     def open_of(self, forward: float, back: float) -> list[bool]:
+        """Whether some instances that nothing orders, with these distances, have the second in a later turn, and in an
+        earlier one; both, where they are of one turn."""
         meetings, span = self.meetings, self.clock.span
         far = meetings.before + meetings.period + 1
         later = range(int(max(1, 1 - back)) if back < inf else 1, int(min(forward, far + 1, span)))
@@ -419,14 +415,8 @@ class Pair:
     def ordered(self) -> Hazard:
         if self.never:
             return Hazard(
-                self.first,
-                self.second,
-                Verdict.ORDERED,
-                self.clock,
-                -inf,
-                -inf,
-                self.meetings.period,
-            )
+                self.first, self.second, Verdict.ORDERED, self.clock, -inf, -inf, self.meetings.period
+            )  # fmt: skip
         there, here = self.known()
         steps = steps_of(*there[1:], self.first, self.second)
         if self.first is not self.second:
