@@ -245,6 +245,33 @@ CASES = [
         "an integer as an index drops its axis",
     ),
     ("load x[i] <- X[0, 0], one", "TK104", "x[i] <- X[0, 0]", "the slice of X is one element"),
+    # blocks by their numbers
+    (
+        "load x[i] <- X[blocks(N, BM)[i], n0], one",
+        "TK104",
+        "blocks(N, BM)[i]",
+        "by its number runs over N",
+    ),
+    (
+        "load x[i] <- X[blocks(M, 32)[i], n0], one",
+        "TK104",
+        "x[i] <- X[blocks(M, 32)[i], n0]",
+        "[32, 64]",
+    ),
+    (
+        "load x[i] <- X[blocks(M)[i], n0], one",
+        "TK116",
+        "blocks(M)[i]",
+        "`blocks(extent, size)[number]`",
+    ),
+    (
+        "load x[i] <- X[blocks(M, BM)[m], n0], one",
+        "TK106",
+        "m",
+        "a block's number, not the block m",
+    ),
+    ("load x[i] <- X[blocks(M, i)[i], n0], one", "TK106", "i", "known at compile time"),
+    ("j = blocks(M, BM)[i]", "TK106", "blocks(M, BM)[i]", "a block of M is no register value"),
     # what it is called elsewhere
     (
         "load x[i] <- X[m, n0], one, evict_frist",
@@ -253,7 +280,12 @@ CASES = [
         "did you mean `evict_first`",
     ),
     ("wait full[i] 0", "TK101", "0", "missing `,` before `0`"),
-    ("wait(full[i], 0)", "TK101", "wait(full[i], 0)", "it is written `wait full[slot], phase`"),
+    (
+        "wait(full[i], 0)",
+        "TK101",
+        "wait(full[i], 0)",
+        "it is written `wait full[slot], phase`, without",
+    ),
     ("mma d = x[0] @ x[0].T", "TK101", "=", "`mma d += a[slot] @ b[slot].T, keep`"),
     ("int j = 1", "TK101", "=", "a register value is set by `j = ...`"),
     ('print "x"', "TK101", '"x"', 'printed by `print("k is", k.index, x)`'),
@@ -507,3 +539,19 @@ kernel k(X: global[i32, N], Y: global[i32, N]):
     assert not tkc.compile(text).emulate(x, y, sm_count=1).findings
     i = np.arange(50)
     assert (y == -(-x.astype(np.int64) // (i % 32 + 1)) - (-i // 7)).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "threads"),
+    [
+        ("sync 1 + 2 * 3, 32", 7, 32),
+        ("sync BM // 16 - 1, BM - 32", 3, 32),
+        ("arrive 9 - 3 - 2, 64", 4, 64),
+        ("for j in unroll(1): sync j + 2, 32", 2, 32),
+        ("sync BM % 7, 32", 1, 32),
+    ],
+)
+def test_the_number_of_a_barrier_may_be_computed(line: str, number: int, threads: int) -> None:
+    module = compiled(with_line(line))
+    [found] = [op for op in module.walk() if isinstance(op, NamedBarrierOp)]
+    assert (found.number.value.data, found.threads.value.data) == (number, threads)

@@ -202,12 +202,12 @@ class Body:
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def _few(self, op: s.ForOp) -> bool:
-        """Whether a loop has one turn, or few and its counters go on in others that something stands between."""
+        """Whether a loop is one turn without counters, or few whose counters go on behind something in others."""
         values = self.ops.values
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
-        if turns == 1:
+        if turns == 1 and not op.inits:
             return True
         return any(
             len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
@@ -502,8 +502,9 @@ def number_meetings(made: Program) -> None:
     for roles in sites.values():
         for part in _parts(roles):
             for role, mine in part.items():
-                for team in _teams(mine):
-                    _number(role, team, len(roles) == 1)
+                teams = _teams(mine)
+                for team in teams or [mine]:
+                    _number(role, team, len(roles) == 1 and not teams)
 
 
 def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
@@ -536,12 +537,13 @@ def _shape(run: list[Coming]) -> Hashable:
 
 
 def _teams(mine: list[Coming]) -> list[list[Coming]]:
-    """What each set of a role's threads comes to, where these have no thread in common: each counts for itself."""
+    """What each part of a role's threads comes to, where parts alone come to a barrier, which then count each for
+    itself; none where all threads do, or where that is not so."""
     by: dict[Who, list[Coming]] = {}
     for one in mine:
         by.setdefault(one[0].threads, []).append(one)
-    apart = all(disjoint(a, b) for a, b in combinations(by, 2))
-    return [*by.values()] if apart else [mine]
+    apart = Threads.ALL not in by and all(disjoint(a, b) for a, b in combinations(by, 2))
+    return [*by.values()] if apart else []
 
 
 def _number(role: Role, mine: list[Coming], alone: bool) -> None:
@@ -553,7 +555,7 @@ def _number(role: Role, mine: list[Coming], alone: bool) -> None:
         for event, _ in mine:
             act = event.act
             assert isinstance(act, Meet)
-            if act.count == 32 * role.warps and act.does == "sync" and event.threads is Threads.ALL:
+            if act.count == 32 * role.warps and act.does == "sync":
                 event.act = Meet("role")
     for side in ("arrive", "wait"):
         coming = [(e, path) for e, path in mine if e.act.barrier and e.act.does in ("sync", side)]  # pyright: ignore
