@@ -34,7 +34,7 @@ class Numbering:
     places: Places
     loops: dict[Chain, Loop]
     turns: Turns | None
-    waits: dict[SSAValue, set[Operation]]
+    waits: turns.Waits
 
     def _entry(self, op: Operation) -> SSAValue | None:
         """The operand that numbers the barrier."""
@@ -56,11 +56,7 @@ class Numbering:
         if slots is None or parities is None:
             return None
         depth = depth_of(barrier)
-        turn = (
-            turns.of_wait(at, barrier, self.role, self.loops, self.waits)
-            if self.turns is None
-            else None
-        )
+        turn = turns.of_wait(at, barrier, self.loops, self.waits) if self.turns is None else None
         if turn is not None:
             slots, parities = turn.table(slots), turn.table(parities)
             likely = [(turn.count, turn.number), (turn.count, turn.number - depth)]
@@ -78,11 +74,7 @@ class Numbering:
         slots = None if entry is None else self.values.table(entry, op)
         if slots is None:
             return None
-        turn = (
-            turns.of_arrival(op, barrier, self.role, self.loops, self.waits)
-            if self.turns is None
-            else None
-        )
+        turn = turns.of_arrival(op, barrier, self.loops, self.waits) if self.turns is None else None
         if turn is not None:
             return fit(turn.table(slots), None, depth, likely=[(turn.count, turn.number)])
         loop = slots.loop

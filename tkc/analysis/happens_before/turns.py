@@ -7,8 +7,8 @@ one. Counted are the waits of a role on a barrier that stand side by side in a l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -34,18 +34,35 @@ class Turn(NamedTuple):
         return of if of.loop is not None else replace(of, loop=self.loop)
 
 
-Waits = dict[SSAValue, set[Operation]]
-"""What waits for barriers in a role, as far as it has been asked for."""
+@dataclass(eq=False)
+class Waits:
+    """What waits for barriers in a role, as far as it has been asked for."""
+
+    role: s.RoleOp
+    known: dict[SSAValue, set[Operation]] = field(default_factory=dict)
+    partners: dict[SSAValue, SSAValue | None] = field(default_factory=dict)
+
+    def of(self, barrier: SSAValue) -> set[Operation]:
+        found = self.known.get(barrier)
+        if found is None:
+            users = (use.operation for use in barrier.uses)
+            found = {op for op in users if type(op) is s.MbarrierWaitOp and within(op, self.role)}
+            self.known[barrier] = found
+        return found
+
+    def partner(self, barrier: SSAValue) -> SSAValue | None:
+        """The other barriers of a pipe's ring."""
+        if barrier not in self.partners:
+            self.partners[barrier] = _partner(barrier)
+        return self.partners[barrier]
 
 
-def of_wait(
-    op: Operation, barrier: SSAValue, role: s.RoleOp, loops: Iterable[Chain], known: Waits
-) -> Turn | None:
+def of_wait(op: Operation, barrier: SSAValue, loops: Iterable[Chain], known: Waits) -> Turn | None:
     """Which of a turn's items a wait is for; None where there is one a turn, or the waits do not stand side by side."""
     block, loop = op.parent_block(), op.parent_op()
     if block is None or not isinstance(loop, s.ForOp):
         return None
-    waits = _waits(barrier, role, known)
+    waits = known.of(barrier)
     if len(waits) < 2 or op not in waits or any(w.parent_block() is not block for w in waits):
         return None
     chain = max((c for c in loops if loop in c), key=len, default=None)
@@ -74,35 +91,25 @@ def _named(wait: Operation) -> tuple[object, ...]:
     return wait.slot, parity.kind, *parts
 
 
-def _waits(barrier: SSAValue, role: s.RoleOp, known: Waits) -> set[Operation]:
-    found = known.get(barrier)
-    if found is None:
-        users = (use.operation for use in barrier.uses)
-        found = {op for op in users if type(op) is s.MbarrierWaitOp and within(op, role)}
-        known[barrier] = found
-    return found
-
-
 def of_arrival(
-    op: Operation, barrier: SSAValue, role: s.RoleOp, loops: Iterable[Chain], known: Waits
+    op: Operation, barrier: SSAValue, loops: Iterable[Chain], known: Waits
 ) -> Turn | None:
     """Which of a turn's items an arrival is for: that of the wait for the same slot, or the last one before it."""
-    partner = _partner(barrier)
+    partner = known.partner(barrier)
     block = op.parent_block()
     if partner is None or block is None:
         return None
-    waits = _waits(partner, role, known)
+    waits = known.of(partner)
     if not any(o.parent_block() is block for o in waits):
         return None
     slot = getattr(op, "slot", None)
-    before = [o for o in block.ops if o in waits and o.is_before_in_block(op)]
+    before = [o for o in takewhile(lambda o: o is not op, block.ops) if o in waits]
     same = [o for o in before if o.slot is slot]  # type: ignore[attr-defined]
     found = before if len(same) == len(before) else same
-    return of_wait(found[-1], partner, role, loops, known) if found else None
+    return of_wait(found[-1], partner, loops, known) if found else None
 
 
 def _partner(barrier: SSAValue) -> SSAValue | None:
-    """The other barriers of a pipe's ring."""
     declared = barrier.owner
     if not isinstance(declared, s.BarriersOp):
         return None
