@@ -7,6 +7,7 @@ not depend on the machine.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 from time import process_time
@@ -50,6 +51,7 @@ def cost(work: Callable[[], object], rounds: int = 5) -> tuple[float, int]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print("| kernel | target | ms | labels |\n|---|---|---|---|")
     for name, target in EXAMPLES:
         text = (ROOT / "examples" / f"{name}.tk").read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ SASS.
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
 import tkc  # noqa: E402
+from tkc.ir.isa.targets import TARGETS  # noqa: E402
 
 WORDS = ("MEMBAR.ALL.CTA", "MEMBAR.ALL.GPU", "FENCE.VIEW.ASYNC", "CCTL.IVALL")
 
@@ -24,8 +26,13 @@ def counted(kernel: tkc.Kernel) -> list[int]:
     return [len(re.findall(rf"\b{re.escape(word)}", text)) for word in WORDS]
 
 
-def main(*targets: str) -> None:
-    for target in targets or ("sm_100a",):
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", default=["sm_100a"])
+    targets = parser.parse_args().targets
+    if unknown := [t for t in targets if t not in TARGETS]:
+        parser.error(f"no target is called {', '.join(unknown)}; there are {', '.join(TARGETS)}")
+    for target in targets:
         print(
             f"\n| {target} | "
             + " | ".join(f"`{w}`" for w in WORDS)
@@ -45,4 +52,4 @@ def main(*targets: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -8,6 +8,7 @@ differs.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -148,7 +149,12 @@ its record of happens-before. `-`: nothing is found. A row with two `-` is a syn
 """
 
 
-def main(*names: str) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"of {', '.join(KERNELS)}")
+    names = parser.parse_args().kernels
+    if unknown := [n for n in names if n not in KERNELS]:
+        parser.error(f"no kernel is called {', '.join(unknown)}; there are {', '.join(KERNELS)}")
     print(HEAD)
     for name in names or KERNELS:
         print(
@@ -160,4 +166,4 @@ def main(*names: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -30,6 +30,70 @@ def test_what_is_not_there(what: str) -> None:
     assert all(said in message for message in told), told
 
 
+UNDER_CONDITIONS = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N], f: i32, F: global[i32, 128]):
+    launch persistent
+    schedule work: m, n in tiles(M, blocks(N, 128))
+    shared v: vector[f32, 64]
+    role r, warps 4:
+        for m, n in work:
+            x = read(X[m, n.index * 128 + thread])
+"""
+BEYOND = """\
+if f < 2: v[0][thread] <- x  # bad
+if n.index < 2: v[0][thread] <- x  # bad
+if f < 2: Y[m, n.index * 128 + thread] <- read(v[0][thread])  # bad
+if f != 2 and thread < 100: v[0][thread] <- x  # bad
+if f < 2 or m > 3:
+    v[0][thread] <- x  # bad
+else:
+    if warp < 3: v[0][thread - 1] <- x  # bad
+if f < 2:
+    for j in range(3): v[0][32 * j + lane] <- x  # bad
+for j in range(8):
+    if f < 2: v[0][8 * j + lane] <- x  # bad
+    if j < 5: v[0][8 * j + lane] <- x
+    if j < 6: v[0][8 * j + lane] <- x  # bad
+    if read(F[j]) < 3: v[0][8 * j + lane] <- x
+for j in range(8):
+    if f == j: break
+    v[0][8 * j + lane] <- x
+    v[0][64 + lane] <- x  # bad
+i = 0
+while i < f:
+    if m < 3: v[0][thread] <- x  # bad
+    i = i + 1
+if read(F[0]) < 3: v[0][thread] <- x  # bad
+if thread < f:
+    v[0][thread] <- x
+    v[0][thread + 64] <- x  # bad
+for j in range(thread, 64, 128): v[0][j] <- x
+for j in range(thread, 65, 128): v[0][j] <- x  # bad
+for j in range(64 - thread): v[0][thread] <- x
+while thread + i < 64:
+    v[0][thread] <- x
+    i = i + 128
+left = 2
+for j in range(5):
+    if left > 0: v[0][32 * j + lane] <- x
+    left = left - 1
+for j in range(5):
+    if j + f < 2 + f: v[0][32 * j + lane] <- x
+    if j >= 2: continue
+    v[0][32 * j + lane] <- x
+v[0][f + thread] <- x  # bad
+if f < 2: v[0][(f + thread) % 64] <- x
+"""
+
+
+def test_a_condition_that_keeps_no_index_within() -> None:
+    """Told at each statement that is sure to leave its vector if it runs, and at no other."""
+    lines = [*UNDER_CONDITIONS.splitlines(), *(" " * 12 + n for n in BEYOND.splitlines())]
+    found = diagnosed("\n".join(lines) + "\n", "sm_90a")
+    told = {d.location.line for d in found if d.code == "TK321" and d.location}
+    assert sorted(told) == [n for n, line in enumerate(lines, 1) if line.endswith("# bad")]
+
+
 @pytest.mark.parametrize("condition", ["j < 4", "32 * j + lane < 128"])
 def test_what_a_condition_keeps_within(condition: str) -> None:
     text = program(f"1\nfor j in range(5):\n    if {condition}: v[0][32 * j + lane] <- read({X})")
@@ -46,6 +110,8 @@ SLICE = "read(d[i], j * WIDTH, WIDTH)"
         (SLICE, "read(d[i], j * WIDTH + 1, WIDTH)", "column 256 of d, which has 256"),
         (SLICE, "read(d[i], j * WIDTH - 8, WIDTH)", "column -8 of d, which has 256"),
         ("for j in range(BN // WIDTH):", "for j in range(BN // WIDTH + 1):", "column 319 of d"),
+        ("if K > 0", "if n.index > 0", None),
+        (SLICE + " if K > 0", "read(d[i], j * WIDTH + 1, WIDTH) if n.index > 0", "column 256 of d"),
     ],
 )
 def test_columns_of_an_accumulator_that_are_not_there(

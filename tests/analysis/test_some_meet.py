@@ -67,3 +67,49 @@ def test_those_who_have_not_met_know_nothing() -> None:
     read = "                Y[m, n.index * 128 + thread] <- read(v[0][63 - thread])\n                sync 3, 64\n"
     by_all = "            Y[m, n.index * 128 + thread] <- read(v[0][thread % 64])\n            sync role\n"
     assert "TK301" in {d.code for d in said(changed(text, (read, by_all)), "sm_90a")}
+
+
+GUARDED = """\
+kernel k(X: global[f32, N], Y: global[f32, N]):
+    launch persistent
+    schedule work: n in tiles(blocks(N, 128))
+    shared x: vector[f32, 128]
+    barrier full, count = 1
+    barrier empty, count = 4
+    role load:
+        phase = 0
+        for n in work:
+            wait empty, phase ^ 1
+            expect full, bytes(x)
+            load x <- X[n], full
+            phase = phase ^ 1
+    role math, warps 4:
+        phase = 0
+        for n in work:
+            wait full, phase
+            if WHO:
+                Y[n.index * 128 + thread] <- read(x[0][thread])
+            fence proxy shared
+            sync warp
+            arrive empty, each = warp
+            phase = phase ^ 1
+"""
+
+
+@pytest.mark.parametrize(
+    "who", ["n.index * 128 + thread < N", "thread < 100", "warp < 3", "lane < 7"]
+)
+def test_each_lane_tells_what_those_of_its_warp_did_that_a_condition_let_through(who: str) -> None:
+    text = GUARDED.replace("WHO", who)
+    assert [d.message for d in said(text, "sm_90a")] == []
+    assert {d.code for d in said(changed(text, ("            sync warp\n", "")), "sm_90a")} == {
+        "TK309"
+    }
+    ahead = changed(
+        text,
+        ("            sync warp\n", ""),
+        ("phase\n            if", "phase\n            sync warp\n            if"),
+    )
+    assert {d.code for d in said(ahead, "sm_90a")} == {"TK309"}
+    one = changed(text, ("count = 4", "count = 1"), (", each = warp", ""))
+    assert {d.code for d in said(one, "sm_90a")} == {"TK309"}

@@ -128,3 +128,20 @@ def test_LCH_3_no_cluster_fits_is_said_with_its_size() -> None:
         tkc.TkcError, match=r"a cluster of 2 CTAs of this kernel does not fit the device.*TK414"
     ):
         kernel.emulate(a, b, c, sm_count=1)
+
+
+@pytest.mark.parametrize("count", [-2, 0, 5])
+def test_LCH_5_work_is_counted_by_a_number_that_the_launch_gives(count: int) -> None:
+    """Of none, and of fewer, nothing is launched."""
+    kernel = tkc.compile(
+        "kernel k(Y: global[f32, R], L: i32):\n"
+        "    launch persistent\n"
+        "    schedule work: m in tiles(blocks(L, 2))\n"
+        "    role all:\n"
+        "        for m in work:\n"
+        "            elect: Y[m.index] <- 3.0\n",
+        target="sm_90a",
+    )
+    got = np.zeros(8, np.float32)
+    assert not kernel.emulate(got, count, sm_count=2).findings
+    assert (got == [3.0 if i < -(-max(count, 0) // 2) else 0.0 for i in range(8)]).all()

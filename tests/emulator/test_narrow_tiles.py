@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import tkc
+from tkc.emulator import emulate
+from tkc.emulator.watch import Counter
 
 pytestmark = pytest.mark.share(3)
 
@@ -110,6 +112,68 @@ def test_values_are_rounded_and_saturate(target: str, dtype: str) -> None:
         x = np.pad(x, ((0, 0), (0, 8)))
     run(text, target, x, y)
     assert (y.view(np.uint8) == narrowed(x, dtype).view(np.uint8)).all()
+
+
+STRAIGHT = """\
+kernel k(X: global[TYPE, M, N], Y: global[TYPE, N, M]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
+    shared x: tile[TYPE, BM, BN] * 2
+    shared u: tile[TYPE, BN, BM] * 2
+    pipe raw(x): load -> turn
+    pipe ready(u): turn -> store
+    role load:
+        for m, n in work:
+            put raw: x <- X[m, n]
+    role turn, warps WARPS:
+        for m, n in work:
+            get raw, put ready: u <- x.T
+    role store:
+        for m, n in work:
+            get ready: Y[n, m] <- u
+"""
+THROUGH = """\
+kernel k(X: global[TYPE, M, N], Y: global[TYPE, N, M]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
+    shared x: tile[TYPE, BM, BN] * 2
+    pipe raw(x): load -> turn
+    role load:
+        for m, n in work:
+            put raw: x <- X[m, n]
+    role turn, warps WARPS:
+        for m, n in work:
+            get raw: Y[n, m] <- read(x).T
+"""
+
+
+@pytest.mark.share(10)
+@BOTH
+@EACH
+@pytest.mark.parametrize("text", [STRAIGHT, THROUGH], ids=["straight", "through"])
+@pytest.mark.parametrize(
+    ("bm", "bn", "warps"), [(128, 128, 4), (64, 32, 2), (32, 16, 1), (256, 48, 4), (32, 256, 1)]
+)
+def test_bytes_are_turned_as_matrices(
+    target: str, dtype: str, text: str, bm: int, bn: int, warps: int
+) -> None:
+    """In every swizzle, whole and in several row blocks; no byte goes by itself, and no two rows meet in a bank."""
+    for word, number in (("BM", bm), ("BN", bn), ("WARPS", warps)):
+        text = text.replace(word, str(number))
+    codes = RNG.integers(0, 256, (144, 208), np.uint8)
+    x, y = codes.view(TYPES[dtype]), np.full((208, 144), 0xAA, np.uint8).view(TYPES[dtype])
+    text = text.replace("TYPE", dtype)
+    kernel = tkc.compile(text, target=target)
+    assert "stmatrix" in kernel.ptx
+    assert "st.shared::cta.b8" not in kernel.ptx
+    given = kernel.emulation(x, y, sm_count=2)
+    report = emulate(kernel.ptx, **given, schedule="random", watch=Counter())
+    assert not report.findings, "\n".join(map(str, report.findings))
+    counts = {name: n for name, n in report.stats.items() if "matrix" in name}
+    assert counts["shared_wavefronts.ldmatrix"]
+    assert counts["shared_wavefronts.stmatrix"]
+    assert not any(n for name, n in counts.items() if "conflicts" in name), counts
+    assert (y.view(np.uint8) == codes.T).all()
 
 
 @BOTH

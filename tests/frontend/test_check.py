@@ -195,7 +195,11 @@ LATER = [
         "x = 1\n                while x < 2:\n                    elect: break\n                    x = 2",
         "`break` inside an election",
     ),
-    ("d += a @ b.T", "if K > 1: d += a @ b.T", "accumulator d of a pipe under a condition"),
+    (
+        "d = 0",
+        "if K > 1: d = 0",
+        "accumulator d of a pipe under a condition inside its put: `d = 0` stands before",
+    ),
     ("for k in blocks(K, BK):", "for k in blocks(K, BK), behind = d:", "`behind = ...` in a `for`"),
     ("bf16(read(d))", "ue8m0(read(d))", "register tiles of ue8m0"),
     ("bf16(read(d))", "bf16(read(d)) * 2", "arithmetic in bf16"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from programs import EXAMPLES, GEMM, changed, compiled, elementwise, mistakes, only
 from xdsl.dialects.builtin import ModuleOp
 
+import tkc
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp, NamedBarrierOp, RegistersOp, TryWaitOp, WhileOp
 from tkc.ir.tile.explicit import PartAtOp, ReadColumnsOp, RestartOp, SlotOp, TmaLoadOp
@@ -173,7 +177,6 @@ CASES = [
         "not a number of u32: `i32(...)` makes it one",
     ),
     ("while read(l[0]): i = 0", "TK106", "read(l[0])", "expected a condition"),
-    ("j = u32(read(x[i]))", "TK110", "u32(read(x[i]))", "in u32: numbers are"),
     (
         "j = bf16(read(v[0][0]))",
         "TK110",
@@ -219,6 +222,51 @@ CASES = [
         "not 2000000000",
     ),
     ("for j, l in range(4): wait stores", "TK116", "j", "one variable"),
+    # numbers of barriers, and of registers
+    ("sync 3 + 13, 128", "TK209", "3 + 13", "named barriers are 1 to 15 (0 is `sync cta`), not 16"),
+    ("arrive 2 * BM, 128", "TK209", "2 * BM", "named barriers are 1 to 15"),
+    ("sync i, 128", "TK106", "i", "is an integer known at compile time, not an integer of the"),
+    ("sync 1 + i, 128", "TK106", "1 + i", "is an integer known at compile time"),
+    ("sync rol", "TK101", "sync rol", "`sync role`"),
+    ("registers inc i", "TK106", "i", "is an integer known at compile time"),
+    ("registers inc BM + 1", "TK101", "+", "unexpected `+`"),
+    # slots and elements
+    (
+        "v[thread] <- 0.0",
+        "TK106",
+        "v[thread]",
+        "each thread's own element of one is `v[0][thread]`",
+    ),
+    ("w[lane + 1] <- 0", "TK106", "w[lane + 1]", "`w[0][lane + 1]`"),
+    (
+        "load x[i] <- X[m, 0], one",
+        "TK104",
+        "x[i] <- X[m, 0]",
+        "an integer as an index drops its axis",
+    ),
+    ("load x[i] <- X[0, 0], one", "TK104", "x[i] <- X[0, 0]", "the slice of X is one element"),
+    # what it is called elsewhere
+    (
+        "load x[i] <- X[m, n0], one, evict_frist",
+        "TK102",
+        "evict_frist",
+        "did you mean `evict_first`",
+    ),
+    ("wait full[i] 0", "TK101", "0", "missing `,` before `0`"),
+    ("wait(full[i], 0)", "TK101", "wait(full[i], 0)", "it is written `wait full[slot], phase`"),
+    ("mma d = x[0] @ x[0].T", "TK101", "=", "`mma d += a[slot] @ b[slot].T, keep`"),
+    ("int j = 1", "TK101", "=", "a register value is set by `j = ...`"),
+    ('print "x"', "TK101", '"x"', 'printed by `print("k is", k.index, x)`'),
+    ("if elect: wait stores", "TK101", "elect", "an election is `elect:`"),
+    ("__syncthreads()", "TK101", "__syncthreads", "`sync cta` is of all threads of the CTA"),
+    ("bar.sync 1, 128", "TK101", "bar", "`sync 1, 128` is barrier 1"),
+    ("fence.proxy.async", "TK101", "fence.proxy.async", "`fence proxy shared`"),
+    ("fence.proxy.async.shared", "TK101", "fence", "`fence proxy shared`"),
+    ("mbarrier.arrive(full[0])", "TK101", "mbarrier.arrive(full[0])", "`arrive full[slot]`"),
+    ("wgmma.wait_group(1)", "TK101", "wgmma.wait_group(1)", "`wait products <= 1`"),
+    # numbers
+    ("tile = i // 2; j = tile", "TK103", "tile", "give the value another name"),
+    ("j = cdiv(i, 2.0)", "TK106", "cdiv(i, 2.0)", "`cdiv` takes integers"),
 ]
 
 
@@ -425,3 +473,37 @@ def test_full_is_a_barrier_and_a_function() -> None:
     text = changed(elementwise("Z[m, n] <- read(y) + t", before="t = full(0)"),
                    ("    pipe p", "    barrier full * 2, count = 1\n    pipe p"))  # fmt: skip
     assert not mistakes(text)
+
+
+def test_a_barrier_and_registers_may_be_reckoned() -> None:
+    """`1 + BM // BN` is a barrier's number as `2` is, and a param a count of registers."""
+    text = with_line("sync BM // BN + 1, 32", "arrive 2 * 3 - STEP, 64", "registers dec MORE")
+    text = changed(text, ("BN = 64\n", "BN = 64, MORE = 40, STEP = 1\n"))
+    plain = changed(text, ("BM // BN + 1", "2"), ("2 * 3 - STEP", "5"), ("dec MORE", "dec 40"))
+    assert str(compiled(text)) == str(compiled(plain))
+    numbers = [op.number.value.data for op in operations(compiled(text), NamedBarrierOp)]
+    assert numbers == [2, 5]
+
+
+@pytest.mark.parametrize("of", ["M", "cdiv(N, 2)", "2 * N"])
+def test_a_param_is_made_of_no_extent(of: str) -> None:
+    said = only(mistakes(changed(with_line("sync warp"), ("BM = 64", f"BM = {of}"))))
+    assert (said.code, said.text) == ("TK111", "N" if "N" in of else "M")
+    assert "only the launch knows" in said.message
+
+
+def test_numbers_that_the_kernel_knows_are_divided_upwards() -> None:
+    text = """\
+kernel k(X: global[i32, N], Y: global[i32, N]):
+    launch persistent
+    schedule work: n in tiles(blocks(N, 32))
+    role all, warps 1:
+        for n in work:
+            i = n.index * 32 + lane
+            if i < N: Y[i] <- cdiv(read(X[i]), lane + 1) + cdiv(i, 7)
+"""
+    x: Any = np.random.default_rng(3).integers(0, 10**9, 50).astype(np.int32)
+    y = np.zeros_like(x)
+    assert not tkc.compile(text).emulate(x, y, sm_count=1).findings
+    i = np.arange(50)
+    assert (y == -(-x.astype(np.int64) // (i % 32 + 1)) - (-i // 7)).all()

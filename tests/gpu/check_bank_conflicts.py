@@ -39,7 +39,7 @@ kernel {name}(X: global[{dtype}, M, N], Y: global[{dtype}, {shape}]):
             get inputs:
                 {copy}
 """
-"""Whole rows of a thread: 16 bytes at a time, or turned, one element at a time."""
+"""Whole rows of a thread: 16 bytes at a time, or turned, one element at a time; bytes are turned as matrices."""
 
 PRODUCT = """
 kernel {name}(A: global[bf16, M, K], B: global[bf16, N, K], R: global[{r}, M, N], C: global[{c}, {shape}]):
@@ -82,6 +82,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "rows_plain": (ROWS, {"dtype": "bf16", "columns": 8, "shape": "M, N", "copy": "Y[m, n] <- read(x)"}),
     "rows_f32": (ROWS, {"dtype": "f32", "columns": 32, "shape": "M, N", "copy": "Y[m, n] <- read(x)"}),
     "turned_bf16": (ROWS, {"dtype": "bf16", "columns": 64, "shape": "N, M", "copy": "Y[n, m] <- read(x).T"}),
+    "turned_s8": (ROWS, {"dtype": "s8", "columns": 128, "shape": "N, M", "copy": "Y[n, m] <- read(x).T"}),
     "turned_f32": (ROWS, {"dtype": "f32", "columns": 32, "shape": "N, M", "copy": "Y[n, m] <- read(x).T"}),
     "matrices_128": (PRODUCT, {"r": "bf16", "c": "bf16", "columns": 128, "shape": "M, N",
                                "copy": "C[m, n] <- bf16(read(d) + f32(read(r)))"}),
@@ -120,7 +121,9 @@ def package(folder: Path, target: str) -> None:
     from tkc.job import Job
 
     numbers = np.random.default_rng()
-    dtypes: dict[str, Any] = {"bf16": ml_dtypes.bfloat16, "f32": np.float32}
+    dtypes: dict[str, Any] = {
+        "bf16": ml_dtypes.bfloat16, "f32": np.float32, "s8": np.int8,
+    }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     predictions: dict[str, Any] = {}
     for name, (text, words) in KINDS.items():
@@ -133,7 +136,7 @@ def package(folder: Path, target: str) -> None:
         kernel = tkc.compile(source, target=target)
         kernel.save(folder)
         arrays = [
-            numbers.uniform(-1, 1, [SIZES[d] for d in a["dims"]]).astype(dtypes[a["dtype"]])
+            numbers.uniform(-99, 99, [SIZES[d] for d in a["dims"]]).astype(dtypes[a["dtype"]])
             for a in kernel.contract["arguments"]
         ]
         report = emulate(kernel.ptx, **kernel.emulation(*arrays, sm_count=132), watch=Counter())
@@ -150,9 +153,9 @@ def launch(path: str) -> None:
     import tkc
 
     kernel = tkc.load(path)
-    types = {"bf16": torch.bfloat16, "f32": torch.float32}
+    types = {"bf16": torch.bfloat16, "f32": torch.float32, "s8": torch.int8}
     arrays = [
-        (torch.rand([SIZES[d] for d in a["dims"]], device="cuda") * 2 - 1).to(types[a["dtype"]])
+        (torch.rand([SIZES[d] for d in a["dims"]], device="cuda") * 198 - 99).to(types[a["dtype"]])
         for a in kernel.contract["arguments"]
     ]
     kernel.launch(*arrays)

@@ -289,6 +289,10 @@ def main() -> int:
     options = parser.parse_args()
     if options.child:
         return child(options.child, options.start, options.out)
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        parser.exit(1, f"no CUDA driver here: {error}\n")
     options.out.mkdir(parents=True, exist_ok=True)
     names = options.names or sorted(p.stem for p in PROGRAMS.glob("*.json"))
     begin = time.monotonic()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tkc.ir.isa.banks import least, wavefronts
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.fragments import turned_source, turned_target
 from tkc.ir.isa.layouts import SWIZZLES, SharedTile
 from tkc.ir.stage.types import BufferType, FragmentLayout, FragmentType
 
@@ -43,7 +44,8 @@ def predict(
     None for a vector, and for a dtype that threads do not touch.
     """
     bits = DTYPES[buffer.dtype.data].bits
-    if len(buffer.shape) == 1 or bits not in (16, 32):
+    turned = fragment.layout.data == FragmentLayout.TURNED
+    if len(buffer.shape) == 1 or (bits not in (16, 32) and not turned):
         return None
     rows, columns = buffer.elements // buffer.shape[-1], buffer.shape[-1]
     tile = SharedTile(rows, columns, bits, buffer.swizzle.data)
@@ -81,6 +83,11 @@ def instruction(
     """
     way = "st" if store else "ld"
     lanes = range(32)
+    if layout is FragmentLayout.TURNED and store:
+        named = [turned_target(lane) for lane in lanes]
+        return "stmatrix.x4", 16, [(16 * number + row, byte) for row, byte in named]
+    if layout is FragmentLayout.TURNED:
+        return "ldmatrix.x4.trans", 16, [(turned_source(lane), 16 * number) for lane in lanes]
     if layout is FragmentLayout.WGMMA and not transposed:
         if bits == 16:
             places = [(lane & 15, 32 * number + (lane & 16)) for lane in lanes]

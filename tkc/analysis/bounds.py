@@ -2,31 +2,66 @@
 
 A slot is followed as an integer over the turns of loops, like the phase of a barrier; an index of a vector, or a
 column of an accumulator, as far as its formula has nothing but numbers of threads and counters of loops of constant
-turns.
+turns. Conditions that may keep an index within are looked at where it would leave its range (`reached.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import gcd, inf
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tkc.analysis.guards import Varies, varies
 from tkc.analysis.happens_before.areas import Area, Axis, apart
 from tkc.analysis.happens_before.clocks import Clock
 from tkc.analysis.happens_before.copies import DIVIDES
 from tkc.analysis.happens_before.distance import distance
-from tkc.analysis.happens_before.events import Access, Event, Touched
+from tkc.analysis.happens_before.events import Access, Event, Role, Touched
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.symmetry import Symmetry
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, places
+from tkc.analysis.reached import Reached, bounds
 from tkc.ir.isa.memory import Space
+from tkc.ir.nest import around
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import ElementOp
 from tkc.ir.stage.explicit import RestartOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 from tkc.ir.stage.tensor_operands import TensorMmaOp
 from tkc.ir.stage.types import BufferType
+
+
+@dataclass(frozen=True)
+class Where:
+    """An access of a buffer called `name`, in a copy of a role."""
+
+    event: Event
+    access: Access
+    role: Role
+    name: str
+
+    @property
+    def loops_differ(self) -> bool:
+        """Whether threads turn loops round it differently."""
+        return any(varies(v) > Varies.BY_GROUP for at in around(self.event.op) for v in bounds(at))
+
+    @property
+    def reached(self) -> Reached:
+        role = next(at for at in around(self.event.op) if isinstance(at, s.RoleOp))
+        return Reached(self.event.op, role, self.role.copy, self.role.cta)
+
+    def finding(self, reaches: str, extent: int) -> Finding:
+        role = self.role.name
+        return Finding(
+            "TK321",
+            f"{self.event.told} in role {role} reaches {reaches} of {self.name}, which has {extent}",
+            "bounds",
+            self.event.op or self.event,
+            roles=(role,),
+        )
 
 
 def check_bounds(touched: Sequence[Touched]) -> Iterator[Finding]:
@@ -36,31 +71,48 @@ def check_bounds(touched: Sequence[Touched]) -> Iterator[Finding]:
             yield from _beyond(event, access, role)
 
 
-def _beyond(event: Event, access: Access, role: str) -> Iterator[Finding]:
-    buffer = access.buffer
+def _beyond(event: Event, access: Access, role: Role) -> Iterator[Finding]:
+    buffer, op = access.buffer, event.op
     if not isinstance(buffer, SSAValue) or not isinstance(buffer.type, BufferType):
         return
-    depth, name = buffer.type.depth.data, buffer.name_hint or "the buffer"
-    slots = access.slot
+    where = Where(event, access, role, buffer.name_hint or "the buffer")
+    depth, slots = buffer.type.depth.data, access.slot
     if slots is not None:
         wrong = [n for n in (*slots.before, *slots.period) if not 0 <= n < depth]
         if wrong:
-            yield _finding(event, role, f"slot {wrong[0]} of {name}, which has {depth}")
+            yield where.finding(f"slot {wrong[0]}", depth)
             return
-    if access.element and access.area is not None and not access.area.asked:
-        yield from _outside(event, role, access.area, buffer.type.shape, "element", name)
+    shape = buffer.type.shape
+    if access.element and access.area is not None:
+        indices = op.indices_of(access.operand)[1:] if isinstance(op, ElementOp) else []
+        yield from _outside(where, access.area, shape, "element", indices)
     if access.columns is not None:
-        yield from _outside(event, role, access.columns, buffer.type.shape[-1:], "column", name)
+        yield from _outside(where, access.columns, shape[-1:], "column", [op.column])
 
 
 def _outside(
-    event: Event, role: str, area: Area, shape: Sequence[int], what: str, name: str
+    where: Where, area: Area, shape: Sequence[int], what: str, indices: Sequence[SSAValue]
 ) -> Iterator[Finding]:
-    for axis, extent in zip(area.axes, shape, strict=False):
+    for axis, extent, index in zip(area.axes, shape, indices, strict=False):
         ends = None if axis is None else _ends(axis, area.threads)
-        if ends is not None and not 0 <= ends[0] <= ends[1] < extent:
-            index = ends[0] if ends[0] < 0 else ends[1]
-            yield _finding(event, role, f"{what} {index} of {name}, which has {extent}")
+        if axis is None or (ends is not None and 0 <= ends[0] <= ends[1] < extent):
+            continue
+        asked = area.asked or where.loops_differ
+        if asked:
+            beyond = where.reached.outside(index, axis.width, extent)
+        else:
+            beyond = None if ends is None else ends[0] if ends[0] < 0 else ends[1]
+        wide = _spread(axis, area.threads)
+        if beyond is not None:
+            yield where.finding(f"{what} {beyond}", extent)
+        elif wide > extent and (not asked or where.reached.together):
+            yield where.finding(f"{wide} {what}s in a row", extent)
+
+
+def _spread(axis: Axis, threads: tuple[int, ...]) -> int:
+    """How many indices lie between the least and the largest that threads have at once."""
+    offsets = [axis.at(t) for t in threads]
+    return max(offsets) - min(offsets) + axis.width if offsets else 0
 
 
 def _ends(axis: Axis, threads: tuple[int, ...]) -> tuple[int, int] | None:
@@ -74,16 +126,6 @@ def _ends(axis: Axis, threads: tuple[int, ...]) -> tuple[int, int] | None:
     return low, max(offsets) + sum(e for e in ends if e > 0) + axis.width - 1
 
 
-def _finding(event: Event, role: str, what: str) -> Finding:
-    return Finding(
-        "TK321",
-        f"{event.told} in role {role} reaches {what}",
-        "bounds",
-        event.op or event,
-        roles=(role,),
-    )
-
-
 def check_written(touched: Sequence[Touched]) -> Iterator[Finding]:
     """Buffers, and slots of them, that are read and that nothing writes."""
     reads: list[tuple[Event, Access, str]] = []
@@ -92,7 +134,8 @@ def check_written(touched: Sequence[Touched]) -> Iterator[Finding]:
         if access.space not in (Space.SHARED, Space.TENSOR):
             continue
         if not access.write:
-            reads.append((event, access, role))
+            if not _counts_as_nothing(event.op):
+                reads.append((event, access, role.name))
         elif access.slot is None or access.place is not access.buffer:
             written[access.place] = None
         elif (slots := written.setdefault(access.place, set())) is not None:
@@ -118,6 +161,14 @@ def check_written(touched: Sequence[Touched]) -> Iterator[Finding]:
         )
 
 
+def _counts_as_nothing(op: Operation | None) -> bool:
+    """Whether a read of an accumulator is of an item that is cleared and gets no product: zeros stand for it (R7)."""
+    if not isinstance(op, s.ReadAccumulatorOp) or op.nonzero is None:
+        return False
+    test = op.nonzero.owner
+    return isinstance(test, ArithOp) and test.kind.data == "lt" and len(set(test.inputs)) == 1
+
+
 def _slots(access: Access) -> tuple[int, ...]:
     """The slots that an access reaches, turn after turn; none where that is not known."""
     return () if access.slot is None else (*access.slot.before, *access.slot.period)
@@ -129,7 +180,7 @@ def check_cleared(touched: Sequence[Touched]) -> Iterator[Finding]:
     for event, access, role in touched:
         buffer = access.buffer
         if isinstance(buffer, SSAValue) and access.space is Space.TENSOR and access.write:
-            products.setdefault(buffer, []).append((event, role))
+            products.setdefault(buffer, []).append((event, role.name))
     for buffer, found in products.items():
         if all(_keeps_at_first(event.op) for event, _ in found):
             event, role_name = found[0]

@@ -21,6 +21,19 @@ _AWAIT = {
     Done.CP_ASYNC_GROUP: "wait for the role's copies at its end",
 }
 
+GROUPED = {
+    Done.BULK_GROUP: (Done.BULK_GROUP, "stores"),
+    Done.BULK_GROUP_READ: (Done.BULK_GROUP, "stores"),
+    Done.WGMMA_GROUP: (Done.WGMMA_GROUP, "products"),
+    Done.CP_ASYNC_GROUP: (Done.CP_ASYNC_GROUP, "copies"),
+}
+"""What is awaited by groups: how its wait says so, and its word in the language."""
+
+
+def unclosed(name: str) -> str:
+    """What is missing where nobody closes a group."""
+    return f"`commit {name}` behind it, by its thread: a wait is for groups that are closed"
+
 
 def check_lifetimes(judge: Judge) -> Iterator[Finding]:
     """Asynchronous accesses of this CTA's memory that may be under way when the roles have ended."""
@@ -41,7 +54,10 @@ def check_lifetimes(judge: Judge) -> Iterator[Finding]:
                     over[key] = _over(judge, place)
                 over[alike] = over[key]
             if not over[alike]:
-                yield _finding(place, _AWAIT[access.done])
+                open_ = access.done in GROUPED and judge.never_closed(place)
+                yield _finding(
+                    place, unclosed(GROUPED[access.done][1]) if open_ else _AWAIT[access.done]
+                )
 
 
 def _finding(place: Place, remedy: str) -> Finding:

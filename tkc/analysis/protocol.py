@@ -13,7 +13,7 @@ from math import lcm
 from tkc.analysis.cluster_barriers import check_cluster_barriers
 from tkc.analysis.comers import all_come, number_of, threads_of
 from tkc.analysis.happens_before.automaton import Part, both, within
-from tkc.analysis.happens_before.clocks import bound, shift
+from tkc.analysis.happens_before.clocks import bound
 from tkc.analysis.happens_before.events import (
     Arrive,
     Choice,
@@ -286,7 +286,7 @@ class RingProtocol:
             return None
         arrivals, announced = self._sum(always)
         if rest:
-            cases = self.graph.cases(self._key(), role)
+            cases = self.graph.cases(self._key(), role, item)
             if cases is None:
                 return None
             sums = {self._sum([s for s in case if s in rest]) for case in cases}
@@ -530,7 +530,7 @@ class RingProtocol:
 
     def _conditional(self, wait: Site, depth: int, reach: Reach) -> bool:
         for role in self.ring.arrivals:
-            cases = self.graph.cases(self._key(), role)
+            cases = self.graph.cases(self._key(), role, wait.offset + depth)
             if cases and all(self._comes_after(reach, wait, case, depth) for case in cases):
                 return True
         return False
@@ -543,8 +543,9 @@ class RingProtocol:
                 items = items_of(position, site, site.clock in wait.node.path)
                 if items is None:
                     continue
-                items = shift(items, 0 if site.after else site.offset)
-                if bound(items, site.clock, site.clock in wait.node.path) <= wait.offset + depth:
+                turns = bound(items, site.clock, site.clock in wait.node.path)
+                offset = 0 if site.after else site.offset
+                if turns * site.rate + offset <= wait.offset + depth:
                     return True
         return False
 

@@ -13,7 +13,18 @@ from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.types import FragmentLayout, Home
 from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
-from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
+from tkc.ir.tile.ops import (
+    AccumOp,
+    CopyOp,
+    GetOp,
+    MapOp,
+    MmaOp,
+    PipeOp,
+    PutOp,
+    ReadOp,
+    RoleOp,
+    ZeroOp,
+)
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
@@ -143,6 +154,9 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
                 leads = leads or (paired and not _by_hand(op))
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
+            case ZeroOp() if accumulator is None:
+                owner = slot_owner(op.accum).owner
+                accumulator = owner if isinstance(owner, AccumOp) else None
             case ReadOp() | ReadColumnsOp():
                 registers_tiles = True
                 owner = slot_owner(op.tile).owner

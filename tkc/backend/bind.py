@@ -136,14 +136,13 @@ def bind(
     found.stop_on_errors()
     majors = {a["name"]: _major(a) for a in arguments if not a.get("scalar")}
     strides = {name: _strides(v, majors[name]) for name, v in arrays.items()}
-    scope = Scope(
-        {**symbols, **{n: v for n, v in scalars.items() if isinstance(v, int)}}, strides, device
-    )
+    numbers = {**symbols, **{n: v for n, v in scalars.items() if isinstance(v, int)}}
+    scope = Scope(numbers, strides, device)
     _check_sizes(kernel, sizes, scope, found)
     found.stop_on_errors()
     check_scales(kernel, sizes, listed, found)
     action = next(
-        (rule["do"] for rule in kernel["empty"] if any(symbols[s] == 0 for s in rule["when"])),
+        (rule["do"] for rule in kernel["empty"] if any(numbers[s] <= 0 for s in rule["when"])),
         "launch",
     )
     for argument in arguments:

@@ -245,8 +245,17 @@ def _check_symbols(kernel: Mapping[str, Any], arguments: Mapping[str, Any], path
                 )
     for i, rule in enumerate(kernel["empty"]):
         for name in rule["when"]:
-            if name not in kernel["symbols"]:
+            if name not in kernel["symbols"] and not _is_integer(arguments.get(name)):
                 raise TkcError.at("TK411", f"{path}.empty[{i}]: no symbol {name}")
+
+
+def _is_integer(argument: Mapping[str, Any] | None) -> bool:
+    """Whether an argument is a number that sizes may be made of."""
+    return (
+        argument is not None
+        and bool(argument.get("scalar"))
+        and not DTYPES[argument["dtype"]].floating
+    )
 
 
 def _check_arg(arg: Mapping[str, Any], arguments: Mapping[str, Any], path: str) -> None:

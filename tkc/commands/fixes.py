@@ -92,12 +92,13 @@ def mend(source: str, found: Sequence[tuple[Diagnostic, Finding]], check: Check)
     wrong = Counter(d.code for d, _ in found if d.severity is Severity.ERROR)
     kept: list[Line] = []
     for _, finding in found:
-        for line in _missing(finding, source, text):
-            if line in kept:
+        for missing in _missing(finding, source, text):
+            lines = missing if isinstance(missing, tuple) else (missing,)
+            if any(line in kept for line in lines):
                 continue
-            after = _left(check, with_lines(text, [*kept, line]))
+            after = _left(check, with_lines(text, [*kept, *lines]))
             if after is not None and after < wrong:
-                kept.append(line)
+                kept += lines
                 wrong = after
                 break
     if not kept:
@@ -111,7 +112,8 @@ def mend(source: str, found: Sequence[tuple[Diagnostic, Finding]], check: Check)
 def with_lines(text: Sequence[str], lines: Sequence[Line]) -> str:
     """The text with these lines; those after one line in their order."""
     made = list(text)
-    for line in sorted(lines, key=lambda x: x.after, reverse=True):
+    # of two below one line, the first comes last, so that it stands above the other
+    for _, line in sorted(enumerate(lines), key=lambda x: (x[1].after, x[0]), reverse=True):
         made.insert(line.after, " " * line.indent + line.text)
     return "\n".join(made)
 
@@ -127,9 +129,17 @@ def _left(check: Check, text: str) -> Counter[str] | None:
 # What may be missing -------------------------------------------------------------------------------------------------
 
 
-def _missing(finding: Finding, source: str, text: list[str]) -> Iterator[Line]:
-    """Lines of which one may be what a finding lacks, likeliest first."""
+def _missing(finding: Finding, source: str, text: list[str]) -> Iterator[Line | tuple[Line, ...]]:
+    """Lines of which one may be what a finding lacks, or several together, likeliest first."""
     at = finding.second if finding.second is not None else finding.first
+    unclosed = re.match(r"`(commit \w+)` behind it", finding.remedy)
+    if unclosed is not None:
+        for closed in _beside(finding.first, unclosed[1], True, source, text):
+            yield closed
+            if unclosed[1] == "commit stores":
+                for end in _in_role(finding, "elect: wait stores", True, text):
+                    yield closed, end
+        return
     match finding.code:
         case "TK302" if finding.fence is not None:
             op, word, follows = finding.fence

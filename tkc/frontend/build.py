@@ -182,6 +182,9 @@ class Builder:
     def phrase(self, c: list[Any]) -> E.Subject:
         return E.Subject("", None, None, tuple(map(word, c)), _from(c[0], span_of(c[-1])))
 
+    def reckoned(self, c: list[Any]) -> E.Subject:
+        return E.Subject("", None, c[0], (), c[0].span)
+
     def elect(self, c: list[Any]) -> E.Elect:
         keyword, scope, body = c
         last = span_of(keyword if scope is None else scope)

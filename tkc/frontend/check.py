@@ -36,6 +36,7 @@ from tkc.frontend.scope import (
     plural,
 )
 from tkc.frontend.source import Source
+from tkc.frontend.synonyms import dotted, elsewhere
 from tkc.frontend.syntax import Span
 from tkc.frontend.values import Values
 from tkc.frontend.writes import Writes
@@ -506,6 +507,11 @@ class _Role:
             self._fail("TK101", f"a comparison alone does nothing; did you mean `{meant}`", s.span)
         if E.is_print(e) and "print" not in {*self.scope.names, *self.scope.functions}:
             return self.explicit.say(e)
+        words = dotted(e)
+        if words.partition(".")[0] not in {*self.scope.names, *self.scope.functions}:
+            meant = elsewhere(words)
+            if meant:
+                self._fail("TK101", f"no statement `{words}`: {meant}", s.span)
         found = self.values.evaluate(e)
         if isinstance(found, X.Atomic):
             return X.Do(found, s.span)

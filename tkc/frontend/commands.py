@@ -127,8 +127,9 @@ class Commands:
         if what:
             flags = self._options(s, s.options, ("relaxed",) if what == "cluster" else ()).flags
             return self._meet(s, what, "arrive", "relaxed" if "relaxed" in flags else "")
-        if s.subject.words and s.subject.words[0].text.isdigit():
-            return self._named(s, int(s.subject.words[0].text), waits=False)
+        number = places.barrier_number(self.values, s.subject)
+        if number is not None:
+            return self._named(s, number, waits=False)
         if s.subject.operator or s.subject.place is None:
             self._form(s, "`arrive full[slot]`, `arrive cluster`, `arrive pdl` or `arrive 3, 128`")
         count, options = 1, s.options
@@ -199,9 +200,10 @@ class Commands:
             if what == "cluster":
                 return self._meet(s, what, "sync", "")
             return X.Sync(what, 0, 0, True, s.span)
-        if not what.isdigit() or len(s.options) != 1:
+        number = places.barrier_number(self.values, s.subject)
+        if number is None or len(s.options) != 1:
             self._form(s, f"{how} (a barrier, threads)")
-        return self._named(s, int(what), waits=True)
+        return self._named(s, number, waits=True)
 
     def _named(self, s: E.Command, number: int, *, waits: bool) -> X.Sync:
         """A barrier of the CTA by its number."""
@@ -244,11 +246,8 @@ class Commands:
         source = self.values.evaluate(s.subject.value)
         entry = self._entry(s.options[0].value)
         if not isinstance(source, Slice):
-            self._fail(
-                "TK106",
-                f"`load` copies a slice of a tensor, not {describe(source)}",
-                s.subject.value.span,  # type: ignore[union-attr]
-            )
+            told = f"`load` copies a slice of a tensor (`store` copies one out), not {describe(source)}"
+            self._fail("TK106", told, s.subject.value.span)  # type: ignore[union-attr]
         self._same(place.tile, source, s)
         if place.tile.scale != source.scale:
             scaling.same(self.scope, place.tile, source, s.subject.span)
@@ -282,11 +281,8 @@ class Commands:
             self._form(s, "`store C[m, n] <- c[slot]` or `+=`, followed by `commit stores`")
         target = self.values.evaluate(s.subject.place)
         if not isinstance(target, Slice):
-            self._fail(
-                "TK106",
-                f"`store` copies to a slice of a tensor, not to {describe(target)}",
-                s.subject.place.span,  # type: ignore[union-attr]
-            )
+            told = f"`store` copies to a slice of a tensor (`load` copies one in), not to {describe(target)}"
+            self._fail("TK106", told, s.subject.place.span)  # type: ignore[union-attr]
         self.values.written(target, target.span)
         place = self._place(s.subject.value, "a store copies")
         self._unscaled(place.tile.scale or target.scale, "a store of", s)
@@ -371,9 +367,12 @@ class Commands:
             (tile.dtype, other.dtype, "dtype", "TK105"),
         ):
             if a != b:
+                kept = f"a copy keeps the {what}"
+                if what == "shape" and isinstance(other, Slice) and len(b) < len(a):
+                    kept = "an integer as an index drops its axis, a block as of `for k in blocks(K, BK)` keeps it"
                 self._fail(
                     code,
-                    f"{tile.name} is {a} and {whose} is {b}: a copy keeps the {what}",
+                    f"{tile.name} is {a} and {whose} is {b or 'one element'}: {kept}",
                     s.subject.span,
                     self.scope.note(f"{tile.name} is {tile.dtype} {list(tile.shape)}", tile.span),
                 )
@@ -467,14 +466,19 @@ class Commands:
 
     def _registers(self, s: E.Command) -> Any:
         self._together(s)
-        words = [w.text for w in s.subject.words]
-        if len(words) != 2 or words[0] not in ("inc", "dec") or not words[1].isdigit() or s.options:
+        words = s.subject.words
+        if len(words) != 2 or words[0].text not in ("inc", "dec") or s.options:
             self._form(s, "`registers inc 232` or `registers dec 40`")
-        count = int(words[1])
+        way, given = words[0].text, words[1]
+        count = (
+            int(given.text)
+            if given.text.isdigit()
+            else self.values.number(S.Name(given.text, given.span), "a thread's registers", 0)
+        )
         if count % 8 or not 24 <= count <= 256:
             told = f"setmaxnreg takes a multiple of 8 from 24 to 256, not {count}"
             self._fail("TK206", told, s.subject.span)
-        return X.Registers(words[0], count, s.span)
+        return X.Registers(way, count, s.span)
 
     # what commands are about
 
@@ -568,7 +572,9 @@ class Commands:
                 found.add(word)
             else:
                 known = (*flags, *(f"{n} = ..." for n in named))
+                near = nearest(word, flags) if word else None
                 hint = f"options are {listed(known)}" if known else "there are no options"
+                hint += f"; did you mean `{near}`" if near else ""
                 span = option.value.span if option.name is None else option.name.span
                 self._fail("TK102", f"`{s.word.text}` has no such option: {hint}", span)
         return Options(frozenset(found), values)

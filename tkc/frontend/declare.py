@@ -131,6 +131,8 @@ class Declarations:
                         "TK111", f"param {name} is set to {value!r}, expected an integer", span
                     )
             else:
+                if not isinstance(binding.value, S.Integer):
+                    self._known(name, binding.value)
                 value = self.values.size(binding.value, f"param {name}")
                 if not isinstance(value, int):
                     self._fail(
@@ -147,6 +149,17 @@ class Declarations:
             return
         if self.scope.define(binding.name, "param", Int(value, span)):
             self.params[name] = value
+
+    def _known(self, param: str, value: S.Expression) -> None:
+        """A param is made of no extents: the launch brings these."""
+        from tkc.frontend.uncalled import names_of  # few params are made of others
+
+        extents = {n.text for p in self.kernel.parameters for n in _names_in(p.type)}
+        for name in names_of(value):
+            known = name.text in self.scope.names or name.text in self.scope.coming
+            if name.text in extents and name.text not in DTYPES and not known:
+                told = f"param {param} is fixed at compile time, and only the launch knows `{name.text}`"
+                self._fail("TK111", told, name.span)
 
     # arguments
 

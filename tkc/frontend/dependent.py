@@ -17,7 +17,7 @@ from tkc.frontend.syntax import Span
 
 
 def check_dependent(scope: Scope, roles: Sequence[P.Role], clause: Span) -> None:
-    """Reports TK106 for each role that reads a tensor and has waited for nothing, where another one has a `wait pdl`.
+    """Reports TK318 for each role that reads a tensor and has waited for nothing, where another one has a `wait pdl`.
 
     Where none has, the compiler puts one in each role that touches a tensor, or the program says more than this knows.
     """
@@ -33,7 +33,7 @@ def check_dependent(scope: Scope, roles: Sequence[P.Role], clause: Span) -> None
         read = _first_read(role.body)
         if read is not None:
             scope.error(
-                "TK106",
+                "TK318",
                 f"role {role.name} reads `{read.tensor}`, which the kernel ahead may still be writing: "
                 f"expected `wait pdl` before it",
                 read.span,

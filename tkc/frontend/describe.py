@@ -58,6 +58,8 @@ def describe(x: Any) -> str:
         case P.Positions() | P.Beside():
             return "positions as numbers"
         case X.Identity():
+            if x.which in ("unit", "units"):
+                return f"the {'number' if x.which == 'unit' else 'count'} of work units"
             return f"the {x.which}'s number"
         case (
             P.Variable()

@@ -20,7 +20,8 @@ class Barrier(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What a command is about: a place (`full[slot]`), alone or with an operator and a value, or one or two words."""
+    """What a command is about: a place (`full[slot]`), alone or with an operator and a value, one or two words, or a
+    value alone (`1 + i`)."""
 
     operator: str
     place: Expression | None

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import tkc.frontend.explicit_program as X
+import tkc.frontend.explicit_syntax as E
 import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
@@ -42,6 +43,23 @@ def entry(values: Values, e: S.Expression) -> X.Entry:
     return x
 
 
+def barrier_number(values: Values, subject: E.Subject) -> int | None:
+    """The number of a barrier of the CTA, where a command is about one: `3`, `1 + i`, or a name that stands for it."""
+    if subject.operator:
+        return None
+    if subject.words:
+        word = subject.words[0].text
+        return int(word) if word.isdigit() and len(subject.words) == 1 else None
+    of = subject.value if subject.place is None else subject.place
+    if not isinstance(of, S.Name | S.Binary):
+        return None
+    if isinstance(of, S.Name) and (
+        of.text not in values.scope.names or isinstance(values.evaluate(of), X.Barrier)
+    ):
+        return None
+    return values.number(of, "the number of a barrier", -(2**31))
+
+
 def attempt(values: Values, e: S.Call) -> X.Attempt:
     """`try_wait(full[slot], phase)`, with `cluster` or `relaxed` as in `wait`."""
     if len(e.arguments) < 2 or any(a.name is not None for a in e.arguments):
@@ -74,6 +92,12 @@ def place(
 ) -> X.Place | X.Entry:
     """A slot of a ring that no pipe carries, or one of several barriers."""
     given = N.as_integer(values, index, at, "a slot's number")
+    if isinstance(ring, Tile) and len(ring.shape) == 1 and _of_threads(given):
+        element = (
+            f"{ring.name}[{'0' if ring.depth == 1 else 'slot'}][{values.scope.source.excerpt(at)}]"
+        )
+        told = f"all threads take the same slot of {ring.name}; each thread's own element of one is `{element}`"
+        values.fail("TK106", told, span)
     if isinstance(index, Int) and isinstance(index.size, int):
         if not 0 <= index.size < ring.depth:
             slots = plural(ring.depth, "slot")
@@ -105,6 +129,13 @@ def place(
             values.scope.note(f"pipe {pipe.name}: {values.scope.ends(pipe)}", pipe.span),
         )
     return X.Place(ring, given, False, span)
+
+
+def _of_threads(x: Any) -> bool:
+    """Whether an integer is made of the number of a thread, its lane or its warp."""
+    if isinstance(x, P.Apply):
+        return any(_of_threads(y) for y in x.operands)
+    return isinstance(x, X.Identity) and x.which in ("lane", "thread")
 
 
 def not_summed(values: Values, tile: Tile, span: Span, sums: bool = False) -> bool:

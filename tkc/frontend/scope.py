@@ -24,8 +24,7 @@ FUNCTIONS: dict[str, int] = {
 
 LATER = (
     "copy", "transpose", "iota",
-    "where", "range", "chain", "list", "reduce", "wait", "arrive",
-    "commit", "expect", "fence", "elect", "barrier",
+    "where", "range", "chain", "list", "reduce", "elect", "barrier",
 )  # fmt: skip
 """Functions of the language to come, answered by TK110 rather than as unknown."""
 

@@ -7,6 +7,7 @@ example covers is told as what was found and what was expected.
 from __future__ import annotations
 
 from functools import cache
+from itertools import takewhile
 from typing import Any
 
 from lark.exceptions import UnexpectedToken
@@ -18,6 +19,7 @@ from tkc.frontend.build import over, span_of
 from tkc.frontend.explicit_syntax import COMMANDS
 from tkc.frontend.layout import Layout
 from tkc.frontend.source import Source, clipped
+from tkc.frontend.synonyms import elsewhere
 from tkc.frontend.tokens import parser, tokenize
 
 _COPY = "a copy is written `destination <- source`"
@@ -130,6 +132,7 @@ INSIDE: dict[str, str] = {
     "while:": "a loop on a condition is written `while condition:`",
     "elect thread, 1:": "an election is `elect:` (one thread of the role) or `elect warp:` (a lane of each warp)",
     "elect (1):": "an election is `elect:` (one thread of the role) or `elect warp:` (a lane of each warp)",
+    "if elect:": "an election is `elect:` (one thread of the role) or `elect warp:` (a lane of each warp), no `if`",
     "x = a if b": "a choice is written `x if condition else y`",
 }
 """Lines in a kernel."""
@@ -271,6 +274,10 @@ def explain(source: Source, session: Any, line: list[Token], at: int) -> None:
     message = examples.get((*where, str(token)))
     if at and token.type in DOUBLED and line[at - 1].type == token.type:
         message, place = DOUBLED[token.type], _both(source, line[at - 1], token)
+    if message is None:
+        message = _elsewhere(line[: at + 1])
+        place = source.at(line[0]) if message else place
+        message = message or _command(line, at, accepts)
     if message is None and token.type == "_NEWLINE" and "COLON" in accepts:
         message = f"missing `:` at the end of `{source.excerpt(over(span_of(line[0]), span_of(line[at - 1])))}`"
     if (
@@ -302,6 +309,27 @@ def explain(source: Source, session: Any, line: list[Token], at: int) -> None:
         if any(t.type == "FLOOR" for t in line[:at]):
             message += "; a comment begins with `#`"
     source.error(message, place)
+
+
+def _elsewhere(line: list[Token]) -> str | None:
+    """What a statement of PTX, such as `fence.proxy.async.shared` or `bar.sync 1, 128`, is here."""
+    words = "".join(takewhile(lambda t: t == "." or t[:1].isalpha(), line))
+    meant = elsewhere(words) if "." in words else ""
+    return f"no statement `{words}`: {meant}" if meant else None
+
+
+def _command(line: list[Token], at: int, accepts: set[str]) -> str | None:
+    """What a command lacks where the parser stops in it."""
+    head, token = str(line[0]), line[at]
+    if at and head in COMMANDS and "COMMA" in accepts and token.type in ("NAME", "INTEGER"):
+        return f"missing `,` before `{token}`"
+    if head == "print":
+        return 'a line is printed by `print("k is", k.index, x)`'
+    if head == "mma" and token == "=":
+        return "`mma` adds, and counts d as 0 where `keep` does not hold: `mma d += a[slot] @ b[slot].T, keep`"
+    if head not in COMMANDS and at == 2 and line[1].type == "NAME" and token == "=":
+        return f"a register value is set by `{line[1]} = ...`, without a type before it"
+    return None
 
 
 def _both(source: Source, first: Token, second: Token) -> Location:

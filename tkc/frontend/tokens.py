@@ -11,6 +11,7 @@ from tkc.frontend import automaton
 from tkc.frontend.automaton import Automaton, Token, Unreadable
 from tkc.frontend.build import Builder
 from tkc.frontend.source import Source, clipped
+from tkc.frontend.synonyms import elsewhere
 
 _RUN = re.compile(
     r"""[0-9.][\w.]*|"[^"\n]*"?|'[^'\n]*'|\u201c[^\u201d\n]*\u201d|[^\W\d]\w*|\|\||.""", re.DOTALL
@@ -86,6 +87,8 @@ def _explain(run: str) -> str:
     first = run[0]
     if (first.isdigit() and first.isascii()) or (first == "." and len(run) > 1):
         return f"`{run}` is not a number"
+    if meant := elsewhere(run):
+        return f"no statement `{run}`: {meant}"
     if first == "_":
         return f"`{run}` cannot be a name: names begin with a letter"
     if first in _INSTEAD:

@@ -24,12 +24,12 @@ def check_uncalled(source: Source, tree: S.File, functions: dict[str, Function |
     expression that stands alone (TK101), in the functions of the file that no kernel of it comes to."""
     defined = {define.name.text: define for define in tree.functions}
     called: set[str] = set()
-    work = [n.text for n in _names(tree.kernels)]
+    work = [n.text for n in names_of(tree.kernels)]
     while work:
         name = work.pop()
         if name in defined and name not in called:
             called.add(name)
-            work += [n.text for n in _names(defined[name].body)]
+            work += [n.text for n in names_of(defined[name].body)]
     for name, define in defined.items():
         function = functions.get(name)
         if name not in called and function is not None and function.define is define:
@@ -39,7 +39,7 @@ def check_uncalled(source: Source, tree: S.File, functions: dict[str, Function |
 def _check(source: Source, define: S.Define, functions: dict[str, Function | None]) -> None:
     own = {w.text for w in define.parameters} | set(binds(define.body))
     name = define.name.text
-    for word in () if has_statements(functions[name]) else _names(define.body):
+    for word in () if has_statements(functions[name]) else names_of(define.body):
         if word.text in own or word.text in KNOWN or word.text in functions:
             continue
         near = nearest(word.text, (*own, *functions, *KNOWN))
@@ -62,13 +62,13 @@ def _parts(x: Any) -> Iterator[Any]:
     return (part for part in x if not isinstance(part, str | int | float | None))
 
 
-def _names(x: Any) -> Iterator[S.Name]:
+def names_of(x: Any) -> Iterator[S.Name]:
     """The names in a part of the tree, in their order."""
     if isinstance(x, S.Name):
         yield x
     else:
         for part in _parts(x):
-            yield from _names(part)
+            yield from names_of(part)
 
 
 def _always(x: Any) -> Iterator[Any]:

@@ -48,7 +48,7 @@ from tkc.frontend.scope import (
     plural,
 )
 from tkc.frontend.sizes import LIMIT, SIGNS, NoValue, Size, combine, show
-from tkc.frontend.synonyms import SAID
+from tkc.frontend.synonyms import SAID, WRITTEN
 from tkc.frontend.syntax import Span
 from tkc.frontend.vectors import VECTOR_FUNCTIONS, spread, vector
 from tkc.ir.tile.types import DTYPES
@@ -110,7 +110,8 @@ class Values:
         """An integer expression; `what` says for the message what it is to be."""
         x = self.evaluate(e)
         if not isinstance(x, Int):
-            self.fail("TK106", f"{what} is an integer, not {describe(x)}", e.span)
+            when = " known at compile time" if N.is_integer(x) else ""
+            self.fail("TK106", f"{what} is an integer{when}, not {describe(x)}", e.span)
         return x.size
 
     def number(self, e: S.Expression, what: str, least: int = 1) -> int:
@@ -454,10 +455,11 @@ class Values:
         if name == "read" and e.arguments:
             return self._read(e)
         if name not in FUNCTIONS and name not in DTYPES:
+            if name in WRITTEN:
+                told = f"`{name}` is no function: it is written {WRITTEN[name]}"
+                self.fail("TK101", told, e.span)
             if name in LATER:
                 self.later(f"`{name}(...)`", e.span)
-            if name == "mask":
-                self.fail("TK101", "a mask is a statement: `mask x where j <= m`", e.span)
             if name in SAID and name not in self.scope.names:
                 self.fail("TK102", f"no function `{name}`: {SAID[name]}", e.function.span)
             near = nearest(name, [*FUNCTIONS, *DTYPES, *self.scope.functions])
@@ -484,10 +486,10 @@ class Values:
         sizes = [x.size for x in values if isinstance(x, Int)]
         if name in ("cdiv", "min", "max") and len(sizes) == 2:
             return Int(self._combine(name, sizes[0], sizes[1], e.span), e.span)
+        if name in ("cdiv", "min", "max") and (found := wide.of_two(self, name, values, e.span)):  # type: ignore[arg-type]
+            return found
         if name == "cdiv":
             self.fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
-        if name in ("min", "max") and (found := wide.least(self, name, values, e.span)):  # type: ignore[arg-type]
-            return found
         operands = tuple(self.as_operand(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
 

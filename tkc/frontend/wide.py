@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import tkc.frontend.explicit_program as X
 import tkc.frontend.integers as N
 import tkc.frontend.program as P
+from tkc.frontend.casts import converted
 from tkc.frontend.describe import describe
 from tkc.frontend.explicit_program import I32, INTEGERS, WIDE, Number
 from tkc.frontend.program import Scalar
@@ -74,9 +75,11 @@ def negative(values: Values, x: P.Value, span: Span) -> P.Value:
     return P.Apply("sub", (as_type(values, Int(0, span), x.type, span), x), x.type, span)
 
 
-def least(values: Values, kind: str, sides: tuple[Any, Any], span: Span) -> P.Value | None:
-    """`min(a, b)`, `max(a, b)` of integers that the kernel knows; None of something else."""
+def of_two(values: Values, kind: str, sides: tuple[Any, Any], span: Span) -> P.Value | None:
+    """`min(a, b)`, `max(a, b)` of integers that the kernel knows, `cdiv(a, b)` of those of 32 bits; None of others."""
     type = among(*sides)
+    if type is not None and kind == "cdiv":
+        return None
     if type is None and all(N.is_integer(x) for x in sides):
         type = I32
     if type is None:
@@ -100,6 +103,8 @@ def convert(values: Values, dtype: str, x: Any, span: Span) -> Any:
     value = values.as_value(x, span)
     if value.type == type:
         return value
-    if not isinstance(value.type, Scalar) or value.type == X.I1:
+    if not isinstance(value.type, Scalar):
+        return converted(values, dtype, value, span)
+    if value.type == X.I1:
         values.later(f"{describe(value)} in {dtype}: numbers are, such as elements", span)
     return P.Apply(f"to_{dtype}", (value,), type, span)

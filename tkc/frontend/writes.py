@@ -312,6 +312,7 @@ class Writes:
     def _assignable(self, name: str, entry: Entry | None, span: Span) -> None:
         if entry is None:
             if name in RESERVED:
+                self.scope.names[name] = Entry(UNKNOWN, Unknown(span), span)
                 self.values.fail(
                     "TK103",
                     f"`{name}` is a word of the language: give the value another name",
@@ -402,7 +403,8 @@ class Writes:
         self.scope.cleared.add(meaning.name)
         return [P.Stay(meaning.name, s.span)]
 
-    def _writable(self, d: Tile, span: Span) -> None:
+    def _writable(self, d: Tile, span: Span, added: bool = False) -> None:
+        """Reports where this cannot write an accumulator; a product that is `added` may stand under a condition."""
         if scaling.holds_scales(d):
             self.values.fail(
                 "TK106",
@@ -410,8 +412,14 @@ class Writes:
                 span,
             )
         owned = self.values.owned(d, span)
-        if self.scope.conditional > owned.conditions:
-            told = f"writing accumulator {d.name} of a pipe under a condition inside its put"
+        handed_on = self.scope.several(d.name)
+        if self.scope.conditional > owned.conditions and (handed_on or not added):
+            told = f"writing accumulator {d.name} of a pipe under a condition inside its put: "
+            told += (
+                "several pipes carry it; the condition may stand round the put and what is got of it"
+                if handed_on
+                else f"`{d.name} = 0` stands before the condition, and `{d.name} += a @ b` in it"
+            )
             self.values.later(told, span)
         if owned.direction == "get" and not self.scope.several(d.name):
             self.values.later(
@@ -525,7 +533,7 @@ class Writes:
             self.values.later(
                 f"adding {describe(product)} to an accumulator: it takes `a @ b`", s.value.span
             )
-        self._writable(d, s.target.span)
+        self._writable(d, s.target.span, added=True)
         made = self._multiply(s, d, product)
         self.scope.written.add(d.name)
         if self.values.owned(d, s.target.span).direction == "get":

@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.scalar import const
 from tkc.ir.stage.structure import remove_role
 from tkc.ir.stage.types import BufferType, Home
@@ -186,7 +187,7 @@ def _buffer_of(value: SSAValue) -> SSAValue:
                 return owner.buffer
             case OpResult() if isinstance(owner, s.StageOp) and owner.STATE_OF is not None:
                 value = getattr(owner, owner.STATE_OF)
-            case OpResult() if isinstance(owner, s.ForOp):
+            case OpResult() if isinstance(owner, s.ForOp | WhileOp):
                 value = owner.inits[value.index]
             case OpResult() if isinstance(owner, s.IfOp):
                 last = owner.then.block.last_op
@@ -194,6 +195,8 @@ def _buffer_of(value: SSAValue) -> SSAValue:
                 value = last.operands[value.index]
             case BlockArgument() if isinstance(loop := value.block.parent_op(), s.ForOp):
                 value = loop.inits[value.index - 1]
+            case BlockArgument() if isinstance(loop := value.block.parent_op(), WhileOp):
+                value = loop.inits[value.index]
             case _:
                 raise Bug(
                     "fuse-roles", f"an accumulator that comes from {value} cannot be followed"

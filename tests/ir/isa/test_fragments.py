@@ -54,6 +54,7 @@ def test_warpgroup_fragments(place, threads, values, extents, steps):
         (fragments.b_fragment_8, 8, 32, 8),
         (fragments.matrix_b16, 2, 8, 8),
         (fragments.matrix_m16n16_b8, 8, 16, 16),
+        (fragments.turned_bytes, 16, 32, 16),
         (fragments.matrix_m16n8_b8, 4, 8, 16),
         (fragments.matrix_m8n16, 4, 8, 16),
     ],
@@ -68,6 +69,23 @@ def test_documented_lanes():
     assert fragments.matrix_b16(5, 1, trans=True) == (3, 1)
     assert fragments.b_fragment_16(5, 2) == (10, 1)
     assert fragments.matrix_m16n16_b8(1, 6) == (6, 8)
+
+
+def test_turned_bytes_are_what_matrices_bring_and_take():
+    """Every register of four is a row of a matrix on its way out, whose bytes come of two matrices on their way in."""
+    for t in range(32):
+        for v in range(16):
+            row, column = fragments.turned_bytes(t, v)
+            lines = [
+                fragments.turned_source(8 * m + 2 * (t % 4) + e) for m in (0, 1) for e in (0, 1)
+            ]
+            lines = [line + 16 * (v // 8) for line in lines]
+            assert row in lines, (
+                "two rows of each of two matrices are what ldmatrix.trans brings a lane"
+            )
+            assert column // 2 == t // 4, "of the two columns that it brings"
+            out, byte = fragments.turned_target(8 * (v // 4) + t // 4)
+            assert (out, byte + 4 * (t % 4) + v % 4) == (column, row)
 
 
 MOVES = {

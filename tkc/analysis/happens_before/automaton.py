@@ -463,9 +463,9 @@ def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[t
     yield State(name, state.n, 0, Part.FULL, ALL), "meet"
 
 
-def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State, str]]:
-    """The lanes of each warp meet; `only`: there is one warp. Fences of threads are of those before what they know
-    now, and of those who have waited themselves."""
+def meet_warp(state: State, source: Source, by: Who, only: bool) -> Iterator[tuple[State, str]]:
+    """The lanes of each warp meet; `by`: who comes; `only`: there is one warp. Fences of threads are of those before
+    what they know now, and of those who have waited themselves."""
     if state.name in PENDING or state.fence in TO_ACQUIRE:
         return
     plain = source.access.space is not Space.TENSOR and source.access.proxy is Proxy.GENERIC
@@ -484,6 +484,10 @@ def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State,
         if source.threads is ONE or source.threads is WARP:
             part, who = Part.FULL, WARP
         elif source.threads in (LANE, ALL):
+            part, who = Part.WARP, ALL
+        elif by is ALL and isinstance(
+            source.threads, Some
+        ):  # whichever: each lane knows those of its warp
             part, who = Part.WARP, ALL
         elif isinstance(source.threads, Some) and isinstance(who, Some) and who.warps:
             part = Part.FULL if who.warps == 1 else Part.WARP

@@ -167,7 +167,7 @@ class Access:
     element: bool = False
     """Whether each thread touches one element by itself."""
     columns: Area | None = None
-    """The columns of an accumulator's slot, where a formula tells them and no condition stands round it."""
+    """The columns of an accumulator's slot, where a formula tells them."""
     storage: Hashable = None
     """The buffer in whose place this one lies; None: it has one to itself."""
     ring: int = 0
@@ -410,10 +410,11 @@ class Program:
     held: list[tuple[Event, str]] = field(default_factory=list[tuple[Event, str]])
 
     def accesses(self) -> list[Touched]:
-        """All accesses, with their event and the name of its role."""
-        events = [(event, role.name) for role in self.roles for event in role.events()]
-        return [(event, a, name) for event, name in events + self.held for a in event.accesses]
+        """All accesses, with their event and its role."""
+        events = [(event, role) for role in self.roles for event in role.events()]
+        events += [(event, Role(name, [])) for event, name in self.held]
+        return [(event, a, role) for event, role in events for a in event.accesses]
 
 
-Touched = tuple[Event, Access, str]
-"""An access, with its event and the name of a role."""
+Touched = tuple[Event, Access, Role]
+"""An access, with its event and role."""

@@ -46,6 +46,7 @@ from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TryWaitOp, WhileOp
+from tkc.ir.stage.scalar import ArithOp
 
 
 def program(kernel: s.KernelOp) -> Program:
@@ -252,7 +253,19 @@ class Body:
             if all(t is not None for t in known):
                 turns = _turns([t for t in known if t is not None])
                 loop.low, loop.high = min(turns), max(turns)
+            elif self._turns_once(op):
+                loop.low = 1
         return loop
+
+    def _turns_once(self, op: s.ForOp) -> bool:
+        """Whether a loop's bound says that it turns: `for i in range(max(n, 1))`."""
+        upper, constant = op.upper.owner, self.ops.values.constant
+        return (
+            isinstance(upper, ArithOp)
+            and upper.kind.data == "max"
+            and constant(op.lower) == 0
+            and any((constant(v) or 0) >= 1 for v in upper.inputs)
+        )
 
     def _bound(self, value: SSAValue, op: Operation) -> Hashable:
         """A loop's bound or a condition, equal for equal ones in different roles: a number, one for each turn of a

@@ -31,7 +31,7 @@ from tkc.analysis.happens_before.verdicts import (
     Verdict,
     hazards,
 )
-from tkc.analysis.lifetimes import check_lifetimes
+from tkc.analysis.lifetimes import GROUPED, check_lifetimes, unclosed
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.numbered_laps import check_numbered
 from tkc.analysis.ownership import by_pipes, twice
@@ -227,7 +227,7 @@ def _diagnose(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tupl
         return "TK317", _in_use(first, second)
     if hazard.verdict is Verdict.WRONG_PROXY:
         return "TK302", _which_fence(first, second)
-    if a.done in _GROUPS:
+    if a.done in GROUPED:
         return _group_code(judge, hazard, first, second)
     if a.done is Done.TCGEN05_WAIT and judge.never_awaited(first):
         return (
@@ -276,17 +276,9 @@ def _which_fence(first: Place, second: Place) -> str:
     return f"`fence proxy {space}` in role {second.node.role.name} after its wait"
 
 
-_GROUPS = {
-    Done.BULK_GROUP: (Done.BULK_GROUP, "stores"),
-    Done.BULK_GROUP_READ: (Done.BULK_GROUP, "stores"),
-    Done.WGMMA_GROUP: (Done.WGMMA_GROUP, "products"),
-    Done.CP_ASYNC_GROUP: (Done.CP_ASYNC_GROUP, "copies"),
-}
-
-
 def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tuple[str, str]:
     """A wait for the thread's groups that is missing, too weak, or another thread's."""
-    done, name = _GROUPS[first.access.done]
+    done, name = GROUPED[first.access.done]
     role, clock = first.node.role.name, hazard.clock
     while clock.high <= 1 and clock.parent is not None:  # a condition, which comes once in a turn
         clock = clock.parent
@@ -299,6 +291,8 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
         and clock in node.path
         and node.role in (first.node.role, second.node.role)
     ]
+    if judge.never_closed(first):
+        return "TK308" if waits else _missing(first, second)[0], unclosed(name)
     if any(w.role is first.node.role and within(first.node.threads, w.threads) for w in waits):
         late = hazard.forward if first is hazard.first else hazard.back
         if judge.known_in_time(hazard, first, second):

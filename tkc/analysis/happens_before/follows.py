@@ -163,7 +163,7 @@ class Alike:
             if site.every or site.sometimes or self.any_site:
                 yield Told(act, site, known, "bytes-known")
                 continue
-            cases = self.graph.cases(act.barrier, node.role, copies=True)
+            cases = self.graph.cases(act.barrier, node.role, site.offset, copies=True)
             if cases is not None:  # in whichever branch an item's bytes came
                 yield Told(act, site, known, "bytes-known", cases)
 
@@ -179,7 +179,7 @@ class Alike:
                 for after, rule in released(self.source, self.moment, state, act):
                     yield Told(act, site, after, rule)
                 continue
-            cases = self.graph.cases(act.barrier, node.role)
+            cases = self.graph.cases(act.barrier, node.role, site.offset)
             if cases is not None:
                 yield Told(act, site, state, "", cases)
 
@@ -200,7 +200,8 @@ class Alike:
             return []
         state = automaton.of(state, who)
         if act.among == "warp":
-            return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
+            only = node.role.warps == 1
+            return list(automaton.meet_warp(state, self.source, node.threads, only))
         met = (
             [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
         )

@@ -145,7 +145,7 @@ class Graph:
     """The nodes that wait for a barrier."""
     periods: dict[Clock, tuple[Loop, int]] = field(default_factory=dict)
     """Clocks of loops that have parts which run in some turns: a loop, and after how many turns they run again."""
-    followed: dict[tuple[Hashable, Role, bool], list[list[Site]] | None] = field(
+    followed: dict[tuple[Hashable, Role, bool, int], list[list[Site]] | None] = field(
         default_factory=dict
     )
     places: Any = None
@@ -155,22 +155,28 @@ class Graph:
     bounded: bool = False
     """Whether following many of them is given up (`paths.Unfollowed`)."""
 
-    def cases(self, barrier: Hashable, role: Role, copies: bool = False) -> list[list[Site]] | None:
+    def cases(
+        self, barrier: Hashable, role: Role, item: int, copies: bool = False
+    ) -> list[list[Site]] | None:
         """The arrivals (or `copies`) of a role under conditions, by the case that an item may be; None where they leave
-        one out."""
-        key = (barrier, role, copies)
+        one out. Of several items a turn, those of the place that `item` has among them."""
+        ring = self.rings[barrier]
+        sites = ring.arrivals.get(role, [])
+        if copies:
+            sites = [s for s in ring.copies if s.node.role is role]
+        sites = [s for s in sites if not s.every and not s.sometimes]
+        rate = sites[0].rate if sites else 1
+        key = (barrier, role, copies, item % rate)
         if key not in self.followed:
-            ring = self.rings[barrier]
-            sites = ring.arrivals.get(role, [])
-            if copies:
-                sites = [s for s in ring.copies if s.node.role is role]
-            self.followed[key] = covers_all([s for s in sites if not s.every and not s.sometimes])
+            alike = all(s.rate == rate for s in sites)
+            mine = [s for s in sites if (s.offset - item) % rate == 0]
+            self.followed[key] = covers_all(mine) if alike else None
         return self.followed[key]
 
     def __post_init__(self) -> None:
         self.symmetry = Symmetry(self.program)
         acts = [e.act for role in self.program.roles for e in role.events()]
-        self.one_way = any(isinstance(act, ProxyFence) and act.half for act in acts)
+        self.one_way = has_halves(self.program)
         pending = [act.pending for act in acts if isinstance(act, AwaitGroup)]
         self.closed = min(MOST_GROUPS, max(pending, default=0) + 1)
 
@@ -221,6 +227,12 @@ class Graph:
                 between.append(at)
             known = self.entries[node] = at, between[:-1]
         return known
+
+
+def has_halves(program: Program) -> bool:
+    """Whether a program has one-way proxy fences."""
+    acts = (event.act for role in program.roles for event in role.events())
+    return any(isinstance(act, ProxyFence) and act.half for act in acts)
 
 
 def build(program: Program) -> Graph:

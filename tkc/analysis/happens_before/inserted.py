@@ -1,16 +1,27 @@
-"""Fences that are put into a graph that has been built."""
+"""A graph that has been built, with fences that are put in later, and after operations have got other forms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from xdsl.ir import Operation
 
-from tkc.analysis.happens_before.events import Beside, Choice, Event, Item, Loop, Sometimes
-from tkc.analysis.happens_before.graph import PLAIN, Graph, Node
+from tkc.analysis.happens_before.events import (
+    Arrive,
+    Beside,
+    Choice,
+    Event,
+    Item,
+    Loop,
+    ProxyFence,
+    Sometimes,
+    Wait,
+)
+from tkc.analysis.happens_before.graph import PLAIN, Graph, Node, has_halves
+from tkc.analysis.happens_before.matters import Matters
 from tkc.analysis.happens_before.nodes import straighten
-from tkc.analysis.happens_before.operations import proxy_fence
+from tkc.analysis.happens_before.operations import proxy_fence, restated
 from tkc.ir.certificates import label
 
 
@@ -28,7 +39,39 @@ def put_before(graph: Graph, fences: Mapping[Operation, Operation]) -> dict[Oper
                 made = Event(label(fence), event.threads, (), proxy_fence(fence), fence)
                 _put(graph, body, event, made)
                 found.setdefault(fence, []).append(made)
+    graph.one_way = has_halves(graph.program)
     return found
+
+
+def restate(graph: Graph, changed: Iterable[Operation]) -> None:
+    """Gives events what their operations now do, which may have got another space, scope or order, and forgets what the
+    graph has kept of what they did and whom they told."""
+    away, nodes = set(changed), set[Node]()
+    for role in graph.program.roles:
+        for event in role.events():
+            if event.op in away:
+                event.act = restated(event)
+                node = graph.node_of[event]
+                node.restate()
+                nodes.add(node)
+    acts = {type(node.event.act) for node in nodes if node.event is not None}
+    if ProxyFence in acts:
+        _refence(graph)
+    handed = not acts.isdisjoint({Arrive, Wait})
+    for alike in graph.alike.values():
+        for kept in (alike.steps, alike.told):
+            for node, state in list(kept):
+                if handed or node in nodes:
+                    del kept[node, state]
+
+
+def _refence(graph: Graph) -> None:
+    """Forgets what asks for spaces and halves of proxy fences: where searches stop that nobody asks for chains."""
+    graph.one_way = has_halves(graph.program)
+    for what in [what for what in graph.ways if isinstance(what, Matters)]:
+        del graph.ways[what]
+    for key in [key for key, alike in graph.alike.items() if alike.brief]:
+        del graph.alike[key]
 
 
 def _put(graph: Graph, body: list[Item], event: Event, fence: Event) -> None:

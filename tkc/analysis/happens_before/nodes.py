@@ -55,8 +55,11 @@ class Node:
     """Where in its segment it is."""
 
     def __post_init__(self) -> None:
-        if self.event is not None:
-            self.does = _kind(self.event, self.role.cta)
+        self.restate()
+
+    def restate(self) -> None:
+        """Says again what kind of act its event has, which has got another one."""
+        self.does = _kind(self.event, self.role.cta) if self.event is not None else None
 
     def __repr__(self) -> str:
         return f"{self.role.name}.{self.event.name}" if self.event else f"{self.role.name}.·"

@@ -56,12 +56,19 @@ class Numbering:
         if slots is None or parities is None:
             return None
         depth = depth_of(barrier)
-        turn = turns.of_wait(at, barrier, self.loops, self.waits) if self.turns is None else None
+        turn = (
+            turns.of_wait(at, barrier, self.loops, self.waits, self._counted_by)
+            if self.turns is None
+            else None
+        )
         if turn is not None:
             slots, parities = turn.table(slots), turn.table(parities)
             likely = [(turn.count, turn.number), (turn.count, turn.number - depth)]
             found = fit(slots, parities, depth, likely=likely)
         else:
+            told = slots.loop or parities.loop or ()
+            if depth == 1 and turns.among_others(at, barrier, self.loops, self.waits, told):
+                return None
             if slots.loop is None and parities.loop is None and not outside(at):
                 slots = replace(slots, loop=self._turns(barrier, at))
             found = fit(slots, parities, depth, turns=self._counted(slots, parities))
@@ -74,7 +81,11 @@ class Numbering:
         slots = None if entry is None else self.values.table(entry, op)
         if slots is None:
             return None
-        turn = turns.of_arrival(op, barrier, self.loops, self.waits) if self.turns is None else None
+        turn = (
+            turns.of_arrival(op, barrier, self.loops, self.waits, self._counted_by)
+            if self.turns is None
+            else None
+        )
         if turn is not None:
             return fit(turn.table(slots), None, depth, likely=[(turn.count, turn.number)])
         loop = slots.loop
@@ -117,6 +128,12 @@ class Numbering:
         parity = getattr(wait, "parity", None)
         table = None if parity is None else self.values.table(parity, wait)
         return None if table is None else table.loop
+
+    def _counted_by(self, wait: Operation, chain: Chain) -> bool:
+        """Whether nothing but the turns of a chain tells a wait's item."""
+        entry, parity = self._entry(wait), getattr(wait, "parity", None)
+        tables = [self.values.table(v, wait) if v is not None else None for v in (entry, parity)]
+        return all(t is not None and t.loop in (None, chain) for t in tables)
 
     def _counted(self, *tables: Table | None) -> Turns | None:
         """The turns of the loop of tables in which the operation at hand runs, where these are some only."""

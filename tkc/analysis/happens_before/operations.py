@@ -372,8 +372,7 @@ class Operations(Numbering):
         """The columns of a slot of an accumulator that a fragment takes, turn after turn of loops."""
         if fragment is None:
             return None
-        area = self.formulas.area(op, [op.column], [fragment.type.shape[1]])  # pyright: ignore
-        return None if area.asked else area
+        return self.formulas.area(op, [op.column], [fragment.type.shape[1]])  # pyright: ignore
 
     def box(self, numbers: list[int], counters: set[Hashable]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""

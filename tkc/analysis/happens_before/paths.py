@@ -107,7 +107,7 @@ class Reach:
     """These nodes, by segment."""
     measured: dict[Hashable, Any] = field(default_factory=dict)
     """How far apart accesses are by the labels looked at so far (`distance`)."""
-    rests: dict[tuple[Label, Node], frozenset[Operation] | None] = field(default_factory=dict)
+    rests: dict[tuple[Label, Node], frozenset[Operation]] = field(default_factory=dict)
     """What the chains of labels rest on, from one of the accesses that share them (`rests`)."""
     begun: tuple[Label, ...] = ()
     """What is known right behind the access."""
@@ -420,7 +420,8 @@ class Reach:
             return
         if items == ((site.clock, 1),) and exclusive(self.origin, site.node, site.clock):
             items = ((site.clock, 0),)  # the access's own item is in its own branch
-        item = shift(items, 0 if site.after else site.offset)
+        several = site.rate > 1  # in one turn, all cases of the same place among them
+        item = items if several else shift(items, 0 if site.after else site.offset)
         waits: dict[tuple[State, str], set[Node]] = {}
         handed = [(state, told.rule)]
         if isinstance(act, Arrive):
@@ -438,20 +439,22 @@ class Reach:
             for position in worst(
                 [[i for s in case for i, _ in store.get(s, [])] for case in cases]
             ):
-                self._handed_to(nodes, act.barrier, site.rate, position, label, known, rule)
+                self._handed_to(nodes, act.barrier, site, position, label, known, rule)
 
     def _handed_to(
         self,
         nodes: Collection[Node],
         barrier: object,
-        rate: int,
+        site: Site,
         items: Position,
         label: Label,
         known: State,
         rule: str,
     ) -> None:
-        """Some waits know something from an item on."""
-        for wait, later, given in awaiting(self.graph, barrier, label.node, items[-1][0], rate, 0):
+        """Some waits know something from an item on, or, where a turn has several, from a turn on of the item."""
+        rate, offset = site.rate, site.offset if site.rate > 1 else 0
+        clock = items[-1][0]
+        for wait, later, given in awaiting(self.graph, barrier, label.node, clock, rate, offset):
             if wait.node in nodes and wait.node.event not in self.without:
                 self._add_at(wait, items, later, given, known, rule, label)
 

@@ -18,18 +18,15 @@ from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.events import (
     Access,
     Act,
-    Arrive,
     Event,
     ProxyFence,
     TensorFence,
     ThreadFence,
-    Wait,
 )
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.graph import Graph, build
-from tkc.analysis.happens_before.inserted import put_before
+from tkc.analysis.happens_before.inserted import put_before, restate
 from tkc.analysis.happens_before.near import Near
-from tkc.analysis.happens_before.operations import restated
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rests import Fence, rests_on, steps_of
 from tkc.analysis.happens_before.rules import PROFILES
@@ -44,10 +41,13 @@ from tkc.analysis.happens_before.verdicts import (
 )
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
+from tkc.ir.isa.assumptions import STRICT, UNHIDDEN
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
 WIDEST = "practice"
+NARROWER = {STRICT: (UNHIDDEN,)}
+"""By which models a pair is proved that a profile does not, before the widest."""
 MOST_PAIRS = 4000
 """Pairs of conflicting accesses up to which a kernel is judged, buffer by buffer, the smallest first."""
 MOST_TRIED = 50_000
@@ -105,6 +105,12 @@ class Proofs:
                 if isinstance(event.act, Fence):
                     self.events.setdefault(event.op, []).append(event)
         self._guarded: dict[Hashable, list[Hazard]] = {}
+        self._at_home: set[tuple[Place, Place, bool]] | None = None
+
+    @property
+    def ladder(self) -> tuple[str, ...]:
+        """The models by which pairs are proved, from the profile's own to the widest."""
+        return tuple(dict.fromkeys((self.profile, *NARROWER.get(self.profile, ()), WIDEST)))
 
     @property
     def settled(self) -> bool:
@@ -149,11 +155,11 @@ class Proofs:
             yield self._judge(first, second, here)
 
     def _judge(self, first: Place, second: Place, here: list[Place]) -> Hazard:
-        """The verdict on a pair; under `practice` where this profile has no proof with all fences there."""
-        model = self.profile
+        """The verdict on a pair; by a wider model where this profile has no proof with all fences there."""
+        model, *wider = self.ladder
         hazard = self.with_all[model].hazard(first, second, here)
-        if hazard.verdict is not Verdict.ORDERED and model != WIDEST:
-            model = WIDEST
+        while wider and hazard.verdict is not Verdict.ORDERED:
+            model = wider.pop(0)
             hazard = self.with_all[model].hazard(first, second, here)
         if id(hazard) not in self.rest:
             self.seen.append(hazard)
@@ -171,14 +177,12 @@ class Proofs:
         return [h for h in self.hazards if h.verdict is not Verdict.ORDERED]
 
     def rest_on_no_more(self, before: Proofs) -> bool:
-        """Whether each pair is proved by the model that it was proved by before a change, or by the profile's own, no
-        more pairs of a tensor's accesses are unsure, and none of these comes too early for the grids ahead."""
+        """Whether each pair is proved by the model that it was proved by before a change, or by a narrower one, no more
+        pairs of a tensor's accesses are unsure, and none of these comes too early for the grids ahead."""
         if len(self.unsure) > len(before.unsure) or not self.early <= before.early:
             return False
-        now, then = ([p.model_of(h) for h in p.hazards] for p in (self, before))
-        return len(now) == len(then) and all(
-            m in (self.profile, was) for m, was in zip(now, then, strict=True)
-        )
+        now, then = ([self.ladder.index(p.model_of(h)) for h in p.hazards] for p in (self, before))
+        return len(now) == len(then) and all(m <= was for m, was in zip(now, then, strict=True))
 
     def guarded(self, fence: Operation) -> list[Hazard]:
         """The hazards that a fence could order."""
@@ -198,12 +202,11 @@ class Proofs:
 
     def judges_without(self, events: Iterable[Event]) -> dict[str, Judge]:
         gone = self.absent.union(events)
-        return {m: Judge(self.graph, PROFILES[m], gone, self.wary) for m in (self.profile, WIDEST)}
+        return {m: Judge(self.graph, PROFILES[m], gone, self.wary) for m in self.ladder}
 
     def again(self, judges: dict[str, Judge], hazard: Hazard) -> Hazard:
         """The verdict on a hazard by other judges."""
-        pair = hazard.first, hazard.second
-        return judges[self.models[pair]].hazard(*pair, self.others[pair])
+        return self._by(judges[self.model_of(hazard)], hazard)
 
     def proved(self) -> Iterator[tuple[Hazard, Judge]]:
         """Each hazard with the judge that has its proof."""
@@ -229,12 +232,12 @@ class Proofs:
     ) -> Proofs | None:
         """The proofs now that some operations have another space or scope, and that fences of `preceded` have been put
         in: what uses none of the former stands. None where not everything is in order, on no more assumptions than
-        before; `hopeful`: most likely it is.
+        before, and by each reading of A1; `hopeful`: most likely it is.
 
         Barriers keep their protocol as before, which asks for neither. Where the operations get back what they had,
         and `restate` is told so, the proofs from before are right again.
         """
-        away = set(changed)
+        away, at_home = set(changed), self.at_home
         self.restate(away)
         absent = self.absent.difference(e for f in present for e in self.events[f])
         found = self._changed(absent, away)
@@ -244,21 +247,12 @@ class Proofs:
             if hazard.verdict is not Verdict.ORDERED:
                 return None
             found.hazards.append(hazard)
-        return found if found.rest_on_no_more(self) and found.settled else None
+        holds = found.rest_on_no_more(self) and found.settled
+        return found if holds and at_home <= found.at_home else None
 
     def restate(self, changed: Iterable[Operation]) -> None:
         """Tells the graph that some operations have another space or scope."""
-        away, handed = set(changed), False
-        for role in self.graph.program.roles:
-            for event in role.events():
-                if event.op in away:
-                    event.act = restated(event)
-                    handed |= isinstance(event.act, Arrive | Wait)
-        for alike in self.graph.alike.values():  # what a node does, and whom it tells
-            for kept in (alike.steps, alike.told):
-                for node, state in list(kept):
-                    if handed or (node.event is not None and node.event.op in away):
-                        del kept[node, state]
+        restate(self.graph, changed)
 
     def preceded(self, fences: Mapping[Operation, Operation]) -> Proofs:
         """The same proofs in a graph that has a fence in front of some operations, absent until it is said to be there:
@@ -279,6 +273,7 @@ class Proofs:
         )
         found.absent, found.hazards = absent, []
         found.judge_of, found.with_all, found._guarded = dict(self.judge_of), found.judges(()), {}
+        found._at_home = None
         if any(isinstance(e.act, ThreadFence) for e in absent ^ self.absent) or changed:
             found.early = self._early(absent)
         return found
@@ -398,6 +393,23 @@ class Proofs:
             if _generic_and_away(h.first.access, h.second)
             or _generic_and_away(h.second.access, h.first)
         ]
+
+    @property
+    def at_home(self) -> set[tuple[Place, Place, bool]]:
+        """Which pairs in `unplaced` are in order by the other reading, strictly and by the widest model."""
+        if self._at_home is None:
+            models = {True: PROFILES[UNHIDDEN] | {"A1"}, False: PROFILES[WIDEST]}
+            judges = {m: Judge(self.graph, of, self.absent, self.wary) for m, of in models.items()}
+            self._at_home = {
+                (h.first, h.second, strictly)
+                for h in self.unplaced
+                for strictly, judge in judges.items()
+                if self._by(judge, h).verdict is Verdict.ORDERED
+            }
+        return self._at_home
+
+    def _by(self, judge: Judge, hazard: Hazard) -> Hazard:
+        return judge.hazard(hazard.first, hazard.second, self.others[hazard.first, hazard.second])
 
     def _elsewhere(self, hazard: Hazard) -> bool:
         """Whether tensor memory is in order by another model only: a fence may do what this one cannot follow."""

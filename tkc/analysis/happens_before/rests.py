@@ -29,23 +29,39 @@ Fence = ProxyFence | TensorFence | ThreadFence
 
 
 def rests_on(judge: Judge, hazard: Hazard, others: list[Place]) -> frozenset[Operation] | None:
-    """The fences, arrivals and waits without which a proof may not stand; None where there is none. `others`: the
-    accesses of the same memory."""
+    """The fences, arrivals and waits without which a proof may not stand; None where there is none, or where a way that
+    it says is not found any more. `others`: the accesses of the same memory."""
     if hazard.forward == -inf:
         return frozenset()
     if hazard.verdict is not Verdict.ORDERED:
         return None
-    used: set[Operation] = set()
-    for start, end in _ways(hazard, others):
-        reach = judge.reach(start)
-        _, label, _ = distance(reach, start, end, hazard.clock)
-        if label is None:
-            continue
-        key = label, start.node
-        if key not in reach.rests:
-            reach.rests[key] = _of_label(judge, reach, label, start.node)
-        used |= reach.rests[key]
-    return frozenset(used)
+    first, second = hazard.first, hazard.second
+    between = [step.start for step in hazard.chain if step.rule == BETWEEN]
+    reads = [x for x in others if between and not x.access.write and str(x) in between]
+    used, through = set[Operation](), 0
+    directions = {(first, second): hazard.forward, (second, first): hazard.back}
+    for (start, end), far in directions.items():
+        direct = _of_way(judge, hazard, start, end)
+        if direct is None and far < inf:
+            return None
+        used.update(direct or ())
+        for read in reads:
+            ways = _of_way(judge, hazard, start, read), _of_way(judge, hazard, read, end)
+            through += None not in ways
+            used.update(*(way for way in ways if way is not None))
+    return frozenset(used) if through >= len(between) else None
+
+
+def _of_way(judge: Judge, hazard: Hazard, start: Place, end: Place) -> frozenset[Operation] | None:
+    """What the way from one access to another rests on; None where there is none."""
+    reach = judge.reach(start)
+    _, label, _ = distance(reach, start, end, hazard.clock)
+    if label is None:
+        return None
+    key = label, start.node
+    if key not in reach.rests:
+        reach.rests[key] = _of_label(judge, reach, label, start.node)
+    return reach.rests[key]
 
 
 def _of_label(judge: Judge, reach: Reach, label: Label, origin: Node) -> frozenset[Operation]:
@@ -101,18 +117,6 @@ def _together(reach: Reach, label: Label, arrival: Node) -> Iterator[tuple[Node,
         Group(arrival.role, act.barrier, label.state[:3]), {}
     ).items():
         yield from ((site.node, one) for _, one in known)
-
-
-def _ways(hazard: Hazard, others: list[Place]) -> Iterator[tuple[Place, Place]]:
-    """From where to where the chains of a proof go: there and back, each also by a read that stands between."""
-    first, second = hazard.first, hazard.second
-    names = {step.start for step in hazard.chain if step.rule == BETWEEN}
-    reads = [x for x in others if names and not x.access.write and str(x) in names]
-    for start, end in {(first, second): None, (second, first): None}:
-        yield start, end
-        for read in reads:
-            yield start, read
-            yield read, end
 
 
 def _gathered(judge: Judge, node: Node) -> bool:

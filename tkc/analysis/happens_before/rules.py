@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tkc.ir.isa.assumptions import ACROSS, granted
+from tkc.ir.isa.assumptions import ACROSS, UNHIDDEN, granted
 
 STRICT = granted("strict")
 PRACTICE = granted("practice")
 PROFILES: Mapping[str, frozenset[str]] = {
     "strict": STRICT,
+    UNHIDDEN: granted(UNHIDDEN),
     ACROSS: granted(ACROSS),
     "practice": PRACTICE,
 }

@@ -1,20 +1,22 @@
 """Several items of one barrier in each turn of a loop: how many there are, and which of them an operation is for.
 
 A slot and a parity say an item modulo two rounds of the ring, so that they alone do not tell three items a turn from
-one. Counted are the waits of a role on a barrier that stand side by side in a loop, each of them once in every turn.
+one. Counted are the waits of a role on a barrier that come in each turn of a loop, or under a condition that counts its
+items by itself, as many in each branch of a condition within.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.conditions import within
 from tkc.analysis.happens_before.values import Chain, Table
+from tkc.ir.nest import around
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp
 
@@ -57,19 +59,95 @@ class Waits:
         return self.partners[barrier]
 
 
-def of_wait(op: Operation, barrier: SSAValue, loops: Iterable[Chain], known: Waits) -> Turn | None:
-    """Which of a turn's items a wait is for; None where there is one a turn, or the waits do not stand side by side."""
-    block, loop = op.parent_block(), op.parent_op()
-    if block is None or not isinstance(loop, s.ForOp):
-        return None
+Counted = Callable[[Operation, Chain], bool]
+"""Whether nothing but the turns of a loop or condition tells a wait's item."""
+
+
+def of_wait(
+    op: Operation,
+    barrier: SSAValue,
+    loops: Iterable[Chain],
+    known: Waits,
+    counted: Counted,
+) -> Turn | None:
+    """Which of a turn's items a wait is for, or of those of a condition that counts them by itself; None where there is
+    one a turn, or a turn need not have each of the waits."""
     waits = known.of(barrier)
-    if len(waits) < 2 or op not in waits or any(w.parent_block() is not block for w in waits):
+    if len(waits) < 2 or op not in waits:
         return None
-    chain = max((c for c in loops if loop in c), key=len, default=None)
-    places = [o for o in block.ops if o in waits]
-    numbers = _numbers(places)
-    count = numbers[-1] + 1
-    return None if chain is None or count < 2 else Turn(chain, count, numbers[places.index(op)])
+    for chain in _chains(op, loops, counted):
+        numbers: dict[Operation, int] = {}
+        counts = {_number(_body(loop), waits, numbers, 0) for loop in chain}
+        count = counts.pop() if len(counts) == 1 else None
+        if count is not None and count > 1 and len(numbers) == len(waits):
+            return Turn(chain, count, numbers[op])
+    return None
+
+
+def among_others(
+    op: Operation,
+    barrier: SSAValue,
+    loops: Collection[Chain],
+    known: Waits,
+    told: Chain,
+) -> bool:
+    """Whether a wait for a pipe of one slot stands under a condition that others of its turn do not stand under: if two
+    of its waits are left out, the others still have the same parity, which then does not tell the item. `told`: the
+    loops or conditions whose turns tell its parity."""
+    waits = known.of(barrier)
+    if len(waits) < 2 or known.partner(barrier) is None:
+        return False
+    under = takewhile(lambda at: isinstance(at, s.IfOp), around(op))
+    asked = [at for at in under if (at,) in loops and at not in told]
+    outer = next((at for at in around(op) if not isinstance(at, s.IfOp)), None)
+    others = [w for w in waits if outer in around(w)]
+    return any(at not in around(w) for w in others for at in asked)
+
+
+def _chains(op: Operation, loops: Iterable[Chain], counted: Counted) -> Iterator[Chain]:
+    """The loops or conditions whose turns may count a wait's items."""
+    for at in around(op):
+        chain = max((c for c in loops if at in c), key=len, default=None)
+        direct = isinstance(at, s.ForOp) and at is op.parent_op()
+        if chain is not None and (direct or counted(op, chain)):
+            yield chain
+        if not isinstance(at, s.IfOp):
+            return
+
+
+def _body(loop: Operation) -> Block:
+    return loop.then.block if isinstance(loop, s.IfOp) else loop.regions[-1].block
+
+
+def _number(
+    block: Block, waits: set[Operation], numbers: dict[Operation, int], first: int
+) -> int | None:
+    """Numbers the waits of a block, and gives the number after the last; None where one is in a loop within it, or
+    branches of a condition have unlike numbers of them."""
+    here: list[Operation] = []
+    for op in block.ops:
+        if op in waits:
+            here.append(op)
+        elif op.regions and any(op in around(w) for w in waits):
+            regions = [r for r in op.regions if r.blocks]
+            if not isinstance(op, s.IfOp) or len(regions) < 2:
+                return None
+            first = _numbered(here, numbers, first)
+            here = []
+            ends = {_number(r.block, waits, numbers, first) for r in regions}
+            if len(ends) > 1 or (end := ends.pop()) is None:
+                return None
+            first = end
+    return _numbered(here, numbers, first)
+
+
+def _numbered(waits: list[Operation], numbers: dict[Operation, int], first: int) -> int:
+    """Numbers waits that follow one another, and gives the number after the last."""
+    if not waits:
+        return first
+    found = [first + n for n in _numbers(waits)]
+    numbers.update(zip(waits, found, strict=True))
+    return found[-1] + 1
 
 
 def _numbers(waits: list[Operation]) -> list[int]:
@@ -92,7 +170,11 @@ def _named(wait: Operation) -> tuple[object, ...]:
 
 
 def of_arrival(
-    op: Operation, barrier: SSAValue, loops: Iterable[Chain], known: Waits
+    op: Operation,
+    barrier: SSAValue,
+    loops: Iterable[Chain],
+    known: Waits,
+    counted: Counted,
 ) -> Turn | None:
     """Which of a turn's items an arrival is for: that of the wait for the same slot, or the last one before it."""
     partner = known.partner(barrier)
@@ -106,7 +188,7 @@ def of_arrival(
     before = [o for o in takewhile(lambda o: o is not op, block.ops) if o in waits]
     same = [o for o in before if o.slot is slot]  # type: ignore[attr-defined]
     found = before if len(same) == len(before) else same
-    return of_wait(found[-1], partner, loops, known) if found else None
+    return of_wait(found[-1], partner, loops, known, counted) if found else None
 
 
 def _partner(barrier: SSAValue) -> SSAValue | None:

@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from tkc.analysis.happens_before.areas import apart, together
-from tkc.analysis.happens_before.automaton import PENDING, Source, home_of, memory_of
+from tkc.analysis.happens_before.automaton import GROUPS, PENDING, Source, home_of, memory_of
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.conditions import asked_of
 from tkc.analysis.happens_before.distance import distance, known_at, own
@@ -254,6 +254,11 @@ class Judge:
             if node.role is place.node.role
             for state, _ in kept
         )
+
+    def never_closed(self, place: Place) -> bool:
+        """Whether no thread closes the group that the access is of."""
+        states = [s for kept in self.reach(place).run().labels.values() for s, _ in kept]
+        return bool(states) and all(s.name in GROUPS.values() and not s.n for s in states)
 
     def only_under_way(self, first: Place, second: Place) -> bool:
         """Whether what is known of the first where the second comes is only that it is under way."""

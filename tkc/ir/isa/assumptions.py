@@ -12,6 +12,9 @@ from typing import NamedTuple
 STRICT, PRACTICE = "strict", "practice"
 ACROSS = "across"
 """Strict, but for what is assumed of other CTAs of a cluster."""
+UNHIDDEN = "unhidden"
+"""Strict, but for arrivals that those of another CTA may hide: of the order of time that they leave less is known than
+is so, and fences that are needed without them count as needed."""
 MODELS = (STRICT, PRACTICE)
 
 
@@ -28,8 +31,9 @@ class Assumption(NamedTuple):
     warns: bool = False
 
 
-_BOTH = (STRICT, ACROSS, PRACTICE)
+_BOTH = (STRICT, UNHIDDEN, ACROSS, PRACTICE)
 _ACROSS = (ACROSS, PRACTICE)
+_UNHIDDEN = (UNHIDDEN, PRACTICE)
 
 ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A1", "an async access of shared memory is performed by the CTA that owns the memory",
@@ -60,7 +64,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A14", "tcgen05.mma that writes columns which an earlier one of the same thread reads as A keeps order",
                "attention kernels that put P over S"),
     Assumption("A15", "a remote arrival between two local ones keeps the chain of generic data of one CTA",
-               "pair kernels"),
+               "pair kernels", _UNHIDDEN),
     Assumption("A16", "threads that write the same value to one place by one instruction do no harm",
                "results that several threads hold are stored by all of them"),
     Assumption("A17", "a load does no harm in a thread in which nothing uses its value",

@@ -73,6 +73,27 @@ def matrix_b16(t: int, v: int, trans: bool = False) -> Place:
     return (along, across) if trans else (across, along)
 
 
+def turned_bytes(t: int, v: int) -> Place:
+    """(row, column) in 32 rows and 16 columns of byte `v` (0..15) of the four registers in which a warp turns them:
+    ldmatrix.trans brings two neighbours of two rows at a time, whose bytes are then sorted by columns.
+
+    Which rows a matrix takes, and whether its lanes' columns are even, is such that the rows of one matrix, on either
+    side, differ in their lowest three bits: no two of them share banks, in any swizzle.
+    """
+    lane, half, odd = t % 32, v // 8, v // 4 & 1
+    return 16 * half + 4 * (lane % 4) + v % 4, 2 * (lane // 4) + (odd ^ lane // 16)
+
+
+def turned_source(t: int) -> int:
+    """The row, of 32, whose 16 bytes lane `t` names to ldmatrix.x4."""
+    return (t & 17) + ((t & 6) << 1) + (((t ^ t >> 1) >> 1) & 2)
+
+
+def turned_target(t: int) -> Place:
+    """The row, of 16, and the byte in it, of 32, that lane `t` names to stmatrix.x4."""
+    return 2 * (t & 7) + (((t ^ t >> 1) >> 2) & 1), t & 16
+
+
 def matrix_m16n16_b8(t: int, v: int) -> Place:
     """Place of byte `v` (0..7) of the two registers of ldmatrix.m16n16.trans.b8."""
     return 4 * (t % 4) + 2 * (v >> 2) + (v & 1), t // 4 + 8 * ((v >> 1) & 1)

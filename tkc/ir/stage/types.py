@@ -34,11 +34,13 @@ class FragmentLayout(StrEnum):
     ROWS: thread t holds whole rows t, t + threads, … (tcgen05.ld.32x32b gives this).
     HALF_ROWS: lane t < 16 of warp w holds row 16 w + t; the other lanes hold nothing (an M = 64 accumulator).
     WGMMA: the D fragment of a warpgroup's m64 product.
+    TURNED: 8-bit elements of 32 rows a warp, four of a column in a register, as what rows and columns are exchanged of.
     """
 
     ROWS = "rows"
     HALF_ROWS = "half_rows"
     WGMMA = "wgmma"
+    TURNED = "turned"
 
 
 def _parse_head(parser: AttrParser) -> tuple[StringAttr, ArrayAttr[IntAttr]]:

@@ -17,11 +17,19 @@ from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, FragmentLayout, FragmentType
 from tkc.ir.tile.types import OPERAND
-from tkc.passes.lowering import narrow
+from tkc.passes.lowering import narrow, numbers
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
 
 PACKED = {"bf16": ".bf16x2", "f16": ".f16x2"}
 """The 16-bit dtypes and the conversion that makes a pair of them."""
+
+WHOLE = {"f32": ".f32", "i32": ".s32", "u32": ".u32", "i64": ".s64"}
+"""The dtypes of which a register holds one element, and what conversions call them."""
+
+
+def kind_of(dtype: str) -> str:
+    """The kind of register that holds elements of a dtype, two of which one holds where they are of 8 and 16 bits."""
+    return {"f32": "f32", "i64": "b64"}.get(dtype, "b32")
 
 
 LOWER_HALVES = 0x5410
@@ -48,15 +56,20 @@ def wide(k: Kernel, whole: SSAValue, start: int, count: int) -> tuple[SSAValue, 
 # Accumulators --------------------------------------------------------------------------------------------------------
 
 
+def _filled(k: Kernel, kind: str, number: float, like: SSAValue) -> SSAValue:
+    """A number in as many registers."""
+    return k.emit("mov", kind, number, results=reg(kind[1:], type_of(like).count))
+
+
 def _finish(k: Kernel, op: s.ReadAccumulatorOp, parts: list[tuple[SSAValue, ...]]) -> None:
     """Zero instead, where the item had no product."""
     dtype = fragment_type(op.value).dtype.data
     if op.nonzero is not None:
         some: SSAValue | bool = k.number(op.nonzero)
+        kind, none = (".f32", 0.0) if dtype == "f32" else (".b32", 0)
         if some is False:
-            raise Bug("lower-stage-to-ptx", "an accumulator that never counts")
-        if isinstance(some, SSAValue):
-            kind, none = (".f32", 0.0) if dtype == "f32" else (".b32", 0)
+            parts = [tuple(_filled(k, kind, none, v) for v in part) for part in parts]
+        elif isinstance(some, SSAValue):
             parts = [tuple(k.emit("selp", kind, v, none, some) for v in part) for part in parts]
     k.values[op.value] = Fragment(dtype, tuple(parts))
 
@@ -66,7 +79,7 @@ def read_tensor(k: Kernel, op: s.ReadAccumulatorOp) -> None:
     """Loads of 32 lanes by each warp, of columns in powers of two: a thread gets one row (PTX: tcgen05.ld.32x32b)."""
     accumulator: Accumulator = k.values[op.accumulator]
     columns = fragment_type(op.value).shape[1]
-    kind = "f32" if fragment_type(op.value).dtype.data == "f32" else "b32"
+    kind = kind_of(fragment_type(op.value).dtype.data)
     width = op.accumulator.type
     assert isinstance(width, AccumulatorType)
     lanes = k.emit("shl", ".b32", k.bit_and(k.warp, 3), 21)
@@ -185,8 +198,13 @@ def cast(k: Kernel, op: s.CastOp) -> None:
     single = fragment_type(op.value).a_row
     if source.dtype == "f32" and to in PACKED:
         convert = _pack_single if single else _pack
-    elif source.dtype == "i32" and to == "f32":
-        convert = _from_integers
+    elif source.dtype in WHOLE and to in WHOLE:
+        parts = tuple(
+            tuple(numbers.convert(k, x, WHOLE[source.dtype], WHOLE[to]) for x in part)
+            for part in source.parts
+        )
+        k.values[op.value] = replace(source, dtype=to, parts=parts)
+        return
     elif source.dtype in PACKED and to == "f32":
         convert = _unpack_single if single else _unpack
     elif source.dtype == "f32" and to in narrow.NARROW:
@@ -205,11 +223,6 @@ def cast(k: Kernel, op: s.CastOp) -> None:
 def _pack(k: Kernel, dtype: str, part: Part) -> Part:
     even, odd = part
     return (k.emit("cvt.x2", ".rn", PACKED[dtype], odd, even),)
-
-
-def _from_integers(k: Kernel, dtype: str, part: Part) -> Part:
-    """Rounds to nearest even where 24 bits do not hold the number."""
-    return tuple(k.emit("cvt", ".rn", ".f32", ".s32", x) for x in part)
 
 
 def _pack_single(k: Kernel, dtype: str, part: Part) -> Part:

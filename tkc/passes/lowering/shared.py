@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tkc.analysis.banks import predict
-from tkc.diagnostics import Diagnostic, Severity, TkcError, report
+from tkc.diagnostics import Bug, Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.locations import location_of
@@ -21,7 +21,7 @@ from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.passes.lowering import narrow
-from tkc.passes.lowering.fragments import fragment_type, singles, wide
+from tkc.passes.lowering.fragments import WHOLE, fragment_type, kind_of, singles, wide
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
 from tkc.passes.lowering.threads import (
     half_row,
@@ -30,7 +30,13 @@ from tkc.passes.lowering.threads import (
     rows_of_thread,
     thread_of_rows,
 )
-from tkc.passes.lowering.transposes import in_order, store_transposed
+from tkc.passes.lowering.transposes import (
+    in_order,
+    load_bytes,
+    store_transposed,
+    turned_source,
+    warp_of_rows,
+)
 
 CHUNK = 16
 """Bytes of one vector access, and the unit that a swizzle moves."""
@@ -130,11 +136,11 @@ def _first(k: Kernel, row: SSAValue | None) -> Any:
 def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
     type = fragment_type(op.value)
     dtype = type.dtype.data
-    if DTYPES[dtype].bits not in (16, 32) and dtype not in narrow.NARROW:
+    if DTYPES[dtype].bits < 16 and dtype not in narrow.NARROW:
         raise TkcError.at(
             "TK110",
             f"reading a shared tile of {dtype} into registers is not supported yet; "
-            f"16- and 32-bit dtypes and {', '.join(sorted(narrow.NARROW))} are",
+            f"dtypes of 16 bits and more and {', '.join(sorted(narrow.NARROW))} are",
             location_of(op),
         )
     _remark(k, op, type)
@@ -149,6 +155,10 @@ def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
         case FragmentLayout.HALF_ROWS:
             at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(half_row(k), first))
             k.values[op.value] = _load_chunks(k, type, at)
+        case FragmentLayout.TURNED:
+            row = k.add(k.add(warp_of_rows(k), turned_source(k)), first)
+            at = _row_chunks(k, op.buffer, op.slot, op.column, row)
+            k.values[op.value] = load_bytes(k, dtype, type.shape[1], at)
         case FragmentLayout.WGMMA if dtype in narrow.NARROW:
             at = _narrow_pairs(k, op.buffer, op.slot, op.column, first)
             k.values[op.value] = narrow.load_pairs(k, dtype, type.shape[1], at)
@@ -169,9 +179,17 @@ def _load_chunks(k: Kernel, type: FragmentType, at: Callable[[int], At]) -> Frag
             words = k.emit("ld.vec", ".shared::cta", ".v4", ".b32", at(byte), results=reg("b32", 4))
             parts.append((words,))
         else:
-            words = k.emit("ld.vec", ".shared::cta", ".v4", ".f32", at(byte), results=reg("f32", 4))
-            parts.append(wide(k, words, 0, 4))
+            count = CHUNK * 8 // DTYPES[dtype].bits
+            parts.append(wide(k, _load_vector_of(k, dtype, count, at(byte)), 0, count))
     return Fragment(dtype, tuple(parts))
+
+
+def _load_vector_of(k: Kernel, dtype: str, count: int, place: At) -> SSAValue:
+    """So many neighbours that have a register each."""
+    kind = kind_of(dtype)
+    return k.emit(
+        "ld.vec", ".shared::cta", f".v{count}", f".{kind}", place, results=reg(kind, count)
+    )
 
 
 def _load_matrices(k: Kernel, op: s.LoadSharedOp, type: FragmentType, first: Any) -> Fragment:
@@ -197,8 +215,7 @@ def _load_pairs(k: Kernel, op: s.LoadSharedOp, type: FragmentType, first: Any) -
     at = _pairs(k, op.buffer, op.slot, op.column, first)
     parts: list[tuple[SSAValue, ...]] = []
     for index in range(type.shape[1] // 4):
-        loaded = k.emit("ld.vec", ".shared::cta", ".v2", ".f32", at(index), results=reg("f32", 2))
-        parts.append(wide(k, loaded, 0, 2))
+        parts.append(wide(k, _load_vector_of(k, type.dtype.data, 2, at(index)), 0, 2))
     return Fragment(type.dtype.data, tuple(parts), halves=True)
 
 
@@ -210,7 +227,8 @@ def _load_vector(k: Kernel, op: s.LoadSharedOp, type: FragmentType) -> Fragment:
         if op.limit is not None:
             rows = [k.emit("min", ".u32", row, op.limit.value.data - 1) for row in rows]
         places = [_linear(k, op.buffer, op.slot, k.mul(k.add(row, first), size))(0) for row in rows]
-        return Fragment(type.dtype.data, (tuple(_load_one(k, size, place) for place in places),))
+        values = tuple(_load_one(k, type.dtype.data, place) for place in places)
+        return Fragment(type.dtype.data, (values,))
     if not type.a_column:
         row = k.add(thread_of_rows(k), first)
         return _load_chunks(
@@ -228,15 +246,15 @@ def _load_vector(k: Kernel, op: s.LoadSharedOp, type: FragmentType) -> Fragment:
         elif size == 2:
             parts.append((k.emit("ld", ".shared::cta", ".b32", place),))
         else:
-            pair = k.emit("ld.vec", ".shared::cta", ".v2", ".f32", place, results=reg("f32", 2))
+            pair = _load_vector_of(k, type.dtype.data, 2, place)
             parts.append(tuple(k.emit.slice(pair, i, 1) for i in range(2)))
     return Fragment(type.dtype.data, tuple(parts))
 
 
-def _load_one(k: Kernel, size: int, place: At) -> SSAValue:
-    if size == 4:
-        return k.emit("ld", ".shared::cta", ".f32", place)
-    if size == 1:
+def _load_one(k: Kernel, dtype: str, place: At) -> SSAValue:
+    if dtype in WHOLE:
+        return k.emit("ld", ".shared::cta", f".{kind_of(dtype)}", place)
+    if dtype in narrow.NARROW:
         return k.emit("ld", ".shared::cta", ".u8", place, results=reg("b32"))
     return k.emit("cvt", ".u32", ".u16", k.emit("ld", ".shared::cta", ".b16", place))
 
@@ -279,6 +297,8 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
                 _store_matrices(k, op, fragment, first)
             else:
                 _store_pairs(k, op, fragment, first)
+        case FragmentLayout.TURNED:
+            raise Bug("lower-stage-to-ptx", "what is turned is stored so")
 
 
 def _store_vector(
@@ -299,8 +319,8 @@ def _store_vector(
 
     def one(row: Any, value: SSAValue) -> None:
         place = _linear(k, op.buffer, op.slot, k.mul(row, size))(0)
-        if size == 4:
-            k.emit("st", ".shared::cta", ".f32", place, value)
+        if type.dtype.data in WHOLE:
+            k.emit("st", ".shared::cta", f".{kind_of(type.dtype.data)}", place, value)
         elif size == 1:
             k.emit("st", ".shared::cta", ".b8", place, value)
         else:
@@ -358,10 +378,12 @@ def _store_chunks(
             for neighbours in zip(*(singles(k, half) for half in part), strict=True)
             for register in neighbours
         ]
-        values = [each[first : first + 4] for first in range(0, len(each), 4)]
-        kind = ".b32" if DTYPES[type.dtype.data].bits == 16 else ".f32"
+        many = 2 if type.dtype.data == "i64" else 4
+        values = [each[first : first + many] for first in range(0, len(each), many)]
+        kind = f".{kind_of(type.dtype.data)}"
+    count = 2 if kind == ".b64" else 4
     for chunk, value in enumerate(values):
-        k.emit("st.vec", ".shared::cta", ".v4", kind, at(CHUNK * chunk), value)
+        k.emit("st.vec", ".shared::cta", f".v{count}", kind, at(CHUNK * chunk), value)
 
 
 def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, start: Any) -> None:
@@ -393,17 +415,22 @@ def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, start: A
 def _pairs(
     k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue, start: Any
 ) -> Callable[[int], At]:
-    """32-bit values of a D fragment: `at(index)` is where pair `index` lies, rows 8 apart in turn."""
+    """32- or 64-bit values of a D fragment: `at(index)` is where pair `index` lies, rows 8 apart in turn."""
     lane = k.lane
     row = k.add(matrix_row(k, k.shift_right(lane, 2)), start)
-    quarter = k.mul(k.bit_and(lane, 3), 8)
-    inside = k.bit_and(quarter, CHUNK)
-    at = Addresses(k, buffer, slot, column).base(row, inside)
-    low = k.bit_and(quarter, 8)
-    below = 8 * SWIZZLES[k.buffer(buffer)[1].swizzle.data].span
+    both = 2 * DTYPES[k.buffer(buffer)[1].dtype.data].bits // 8
+    quarter = k.mul(k.bit_and(lane, 3), both)
+    addresses = Addresses(k, buffer, slot, column)
+    span = addresses.span
+    at = addresses.base(row, k.bit_and(quarter, min(4 * both, span) - CHUNK))
+    low = k.bit_and(quarter, CHUNK - both)
+    if span < 4 * both:
+        over = k.shift_right(quarter, span.bit_length() - 1)
+        low = k.add(low, k.mul(over, addresses.tile.block))
+    below = 8 * span
 
     def pair(index: int) -> At:
-        place = at(32 * (index // 2))
+        place = at(4 * both * (index // 2))
         return At(k.add(place.base, low), place.offset + below * (index % 2))
 
     return pair
@@ -418,5 +445,6 @@ def _store_pairs(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, start: Any)
         for first in range(type_of(parts[0][0]).count or 1):
             for even, odd in parts:
                 values = [singles(k, even)[first], singles(k, odd)[first]]
-                k.emit("st.vec", ".shared::cta", ".v2", ".f32", at(index), values)
+                kind = f".{kind_of(fragment.dtype)}"
+                k.emit("st.vec", ".shared::cta", ".v2", kind, at(index), values)
                 index += 1

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tkc.diagnostics import TkcError
+from tkc.diagnostics import Bug, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.passes.lowering.state import Kernel
 
-WARP_ROWS = {FragmentLayout.ROWS: 32, FragmentLayout.HALF_ROWS: 16, FragmentLayout.WGMMA: 16}
+WARP_ROWS = {
+    FragmentLayout.ROWS: 32, FragmentLayout.HALF_ROWS: 16, FragmentLayout.WGMMA: 16, FragmentLayout.TURNED: 32,
+}  # fmt: skip
 """Rows of a fragment that one warp holds in each layout."""
 
 
@@ -65,6 +67,8 @@ def rows_of_thread(k: Kernel, type: FragmentType) -> list[Any]:
         case FragmentLayout.WGMMA:
             row = lane_row(k)
             return [row, k.add(row, 8)]
+        case FragmentLayout.TURNED:
+            raise Bug("lower-stage-to-ptx", "a thread has no rows of a tile that is turned")
 
 
 def half_row(k: Kernel) -> Any:

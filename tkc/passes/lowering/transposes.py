@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -10,10 +11,10 @@ from tkc.diagnostics import Bug
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.ptx.emit import At
-from tkc.ir.ptx.registers import type_of
+from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
-from tkc.passes.lowering.fragments import singles
+from tkc.passes.lowering.fragments import kind_of, singles
 from tkc.passes.lowering.state import Fragment, Kernel
 from tkc.passes.lowering.threads import half_row, lane_column, lane_row, matrix_row, thread_of_rows
 
@@ -78,6 +79,8 @@ def store_transposed(
                 _store_matrices(k, op, fragment)
             else:
                 _store_elements(k, op, fragment)
+        case FragmentLayout.TURNED:
+            _store_bytes(k, op, fragment)
 
 
 def _store_row(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, row: Any) -> None:
@@ -101,7 +104,8 @@ def _elements(k: Kernel, fragment: Fragment, registers: tuple[SSAValue, ...]) ->
 
 def _store(k: Kernel, fragment: Fragment, place: At, value: SSAValue) -> None:
     bits = DTYPES[fragment.dtype].bits
-    k.emit("st", ".shared::cta", ".f32" if bits == 32 else f".b{bits}", place, value)
+    kind = kind_of(fragment.dtype) if bits >= 32 else f"b{bits}"
+    k.emit("st", ".shared::cta", f".{kind}", place, value)
 
 
 def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
@@ -128,8 +132,58 @@ def in_order(k: Kernel, fragment: Fragment) -> list[SSAValue]:
     ]
 
 
+# Tiles of bytes ------------------------------------------------------------------------------------------------------
+
+BY_COLUMNS, OTHER_ROWS, OTHER_COLUMNS = 0x6420, 0x2064, 0x1111
+"""Selectors of prmt: bytes of even columns of two registers of ldmatrix.trans, with two rows each; those of lanes whose
+lower rows are in the second register; what makes the columns odd."""
+
+
+def warp_of_rows(k: Kernel) -> Any:
+    """The first row of a warp that has 32."""
+    return k.mul(k.shift_right(thread_of_rows(k), 5), 32)
+
+
+def turned_source(k: Kernel) -> Any:
+    """`isa.fragments.turned_source` of the lane."""
+    swapped = k.bit_and(k.shift_right(k.bit_xor(k.lane, k.shift_right(k.lane, 1)), 1), 2)
+    return k.add(k.add(k.bit_and(k.lane, 17), k.mul(k.bit_and(k.lane, 6), 2)), swapped)
+
+
+def load_bytes(k: Kernel, dtype: str, columns: int, at: Callable[[int], At]) -> Fragment:
+    """16 columns of 32 rows at a time: neighbours of two rows in a register, sorted into four rows of one column."""
+    later = k.emit("setp", ".ne", ".u32", k.bit_and(k.lane, 2), 0)
+    even = k.emit("selp", ".b32", OTHER_ROWS, BY_COLUMNS, later)
+    shifted = k.mul(k.shift_right(k.lane, 4), OTHER_COLUMNS)
+    selectors = [k.bit_xor(even, shifted)]
+    selectors.append(k.bit_xor(selectors[0], OTHER_COLUMNS))
+    words: list[SSAValue] = []
+    for byte in range(0, columns, 16):
+        loaded = k.emit(
+            "ldmatrix", ".x4", ".trans", ".shared::cta", at(byte), results=reg("b32", 4)
+        )
+        matrices = singles(k, loaded)
+        words += [k.emit("prmt", *matrices[h : h + 2], s) for h in (0, 2) for s in selectors]
+    return Fragment(dtype, ((k.emit.join(words, "b32"),),))
+
+
+def _store_bytes(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
+    """stmatrix.x4: 16 rows of 32 bytes at a time."""
+    lane = k.lane
+    swapped = k.bit_and(k.shift_right(k.bit_xor(lane, k.shift_right(lane, 1)), 2), 1)
+    column = k.add(k.mul(k.bit_and(lane, 7), 2), swapped)
+    turned = Turned(k, op, k.add(warp_of_rows(k), k.bit_and(lane, 16)), column)
+    registers = in_order(k, fragment)
+    for first in range(0, len(registers), 4):
+        some = registers[first : first + 4]
+        k.emit("stmatrix", ".x4", ".shared::cta", turned.at(4 * first), some)
+
+
+# Elements one by one -------------------------------------------------------------------------------------------------
+
+
 def _store_elements(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
-    """Each element of 8 or 32 bits by itself; columns 8 apart have one register for their address."""
+    """Each element of 8, 32 or 64 bits by itself; columns 8 apart have one register for their address."""
     turned = [
         [Turned(k, op, k.add(lane_row(k), 8 * h), k.add(lane_column(k), odd)) for odd in range(2)]
         for h in range(2)

@@ -17,10 +17,12 @@ from tkc.ir.stage.types import FragmentLayout
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.fragments import (
     BINARY,
+    WHOLE,
     Parts,
     fragment_type,
     halved,
     in_columns,
+    kind_of,
     singles,
     split,
 )
@@ -343,7 +345,8 @@ class Line:
         self.k = k
         type = tensor.type
         assert isinstance(type, TensorType)
-        self.size = DTYPES[type.dtype.data].bits // 8
+        self.dtype = type.dtype.data
+        self.size = DTYPES[self.dtype].bits // 8
         strides = [self._stride(type, i) for i in range(len(type.shape))]
         base = k.pointer(tensor)
         for i, (x, stride) in enumerate(zip(coordinates, strides, strict=True)):
@@ -379,8 +382,8 @@ def _line(k: Kernel, op: v.LoadGlobalOp | v.StoreGlobalOp) -> Line:
 def _load(k: Kernel, line: Line, index: Any, last: Any) -> SSAValue:
     """One element; of 8 and 16 bits in the lowest of a register."""
     place = At(line.at(k.emit("min", ".u32", index, last)), 0)
-    if line.size == 4:
-        return k.emit("ld", ".global", ".f32", place)
+    if line.dtype in WHOLE:
+        return k.emit("ld", ".global", f".{kind_of(line.dtype)}", place)
     if line.size == 1:
         return k.emit("ld", ".global", ".u8", place, results=reg("b32"))
     return k.emit("cvt", ".u32", ".u16", k.emit("ld", ".global", ".b16", place))
@@ -435,8 +438,8 @@ def _store(k: Kernel, line: Line, index: Any, value: SSAValue, add: bool) -> Non
     place = At(line.at(index), 0)
     if add:
         k.emit("red", ".global", ".add", ".f32", place, value)
-    elif line.size == 4:
-        k.emit("st", ".global", ".f32", place, value)
+    elif line.dtype in WHOLE:
+        k.emit("st", ".global", f".{kind_of(line.dtype)}", place, value)
     elif line.size == 1:
         k.emit("st", ".global", ".b8", place, value)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -60,6 +60,9 @@ WRITTEN = 64
 TURNED = 64
 """Columns of a register tile that become rows of one slot, where it is stored transposed; and columns of 8-bit elements
 in one slice, which are held as 32-bit values before."""
+
+MATRIX = 16
+"""Columns of bytes that the matrices of one instruction have."""
 
 TMA_ALIGN = 128
 """Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
@@ -303,6 +306,7 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     columns = choice.span * 8 // DTYPES[tile.dtype.data].bits
     if turned is not None:
         columns = math.gcd(width, TURNED)
+        rows = _as_bytes(value, rows, columns)
     shape = (rows.unit, columns) if turned is None else (columns, rows.unit)
     depth = STORE_SLOTS * rows.groups
     type = BufferType.of(tile.dtype.data, shape, depth, Home.SHARED, choice.swizzle)
@@ -475,6 +479,7 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
     height, width = matrix(value.type, op)
     rows = rows_over_threads(p, height, op)
     columns = math.gcd(width, TURNED) if turned else _slice_columns(slot, width)
+    rows = _as_bytes(value, rows, columns) if turned else rows
     properties: dict[str, Attribute] = {"transposed": UnitAttr()} if turned else {}
     for block in range(rows.blocks):
 
@@ -486,6 +491,20 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
 
         apart = turned or shares_place(slot_owner(op.destination))
         slices(p, value, rows, width, columns, one, known=apart)
+
+
+def _as_bytes(value: SSAValue, rows: Rows, columns: int) -> Rows:
+    """How the rows of a tile that is turned fall on threads: of bytes straight from a slot, as matrices of them."""
+    assert isinstance(value.type, RegsType)
+    straight = isinstance(value.owner, t.ReadOp) and isinstance(value.owner.tile.type, SharedType)
+    if (
+        not straight
+        or DTYPES[value.type.dtype.data].bits != 8
+        or rows.layout is not FragmentLayout.ROWS
+        or columns % MATRIX
+    ):
+        return rows
+    return replace(rows, layout=FragmentLayout.TURNED)
 
 
 def _write(p: Placement, op: t.CopyOp) -> None:

@@ -87,7 +87,8 @@ def explicit(p: Placement, op: Operation) -> bool:
             )
         case x.ReadColumnsOp():
             if _outlived(op):
-                vectors.hold(p, op.value, op)
+                for value in vectors.oriented_of(op.value):
+                    vectors.hold(p, value, op)
         case x.RestartOp():
             key = p.role.key(op.accum)
             source = p.role.accumulators[key]

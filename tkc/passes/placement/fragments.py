@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr, f32, i32
@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.analysis.guards import varies
 from tkc.analysis.roles import Rows, rows_of, slot_owner
-from tkc.analysis.sharing import block_of, shares_place
+from tkc.analysis.sharing import shares_place
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.interned import integer
 from tkc.ir.locations import location_of
@@ -22,10 +22,8 @@ from tkc.ir.stage.types import FragmentLayout, FragmentType, Home
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.explicit import ReadColumnsOp
-from tkc.ir.tile.loops import ForSpanOp
-from tkc.ir.tile.scales import ScaledMmaOp
-from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType
+from tkc.passes.placement import sums
 from tkc.passes.placement.places import first_row, limit_of, load
 from tkc.passes.placement.state import Placement
 
@@ -44,9 +42,10 @@ def matrix(tile: RegsType, op: Operation) -> tuple[int, int]:
     """Rows and columns of a register tile."""
     shape = tuple(int(n) for n in tile.shape)
     if len(shape) != 2:
+        mend = ": `column(x)` is one value a row, `row(x)` one a column" * (len(shape) == 1)
         raise TkcError.at(
             "TK110",
-            f"a register tile of shape {list(shape)} is not supported yet; it has two axes",
+            f"a register tile of shape {list(shape)} is not supported yet; it has two axes{mend}",
             location_of(op),
         )
     return shape
@@ -347,7 +346,7 @@ def oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) -
             return _vector(p, x, of, piece)
         with p.emit.at(op.location if isinstance(op, Operation) else p.emit.location):
             match op:
-                case t.ReadOp():
+                case t.ReadOp() | ReadColumnsOp():
                     return _read(p, op, of, piece)
                 case tv.LoadOp():
                     return load(p, op, of, piece.rows, piece.block, piece.column)
@@ -407,7 +406,7 @@ def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece:
         if isinstance(op.tile.type, AccumType):
             slot.touch(How.TENSOR)
             if isinstance(op, t.ReadOp):
-                nonzero = _nonzero(p, op)
+                nonzero = sums.nonzero(p, op)
             else:
                 nonzero = [p.values[v] for v in op.nonzero]
                 column = p.emit.arith("add", p.values[op.column], column)
@@ -429,75 +428,6 @@ def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece:
                 result_types=[type],
             )
         )
-
-
-def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
-    """Whether the item got any product (R7): nothing where it surely did, else a condition that every role can find."""
-    accum = slot_owner(read.tile)
-    result: SSAValue | None = None
-    for op in _products_of(p, read, accum):
-        trips = _trips(op)
-        if not trips:
-            return []
-        condition: SSAValue | None = None
-        for extent in trips:
-            some = p.some(_at_kernel_level(p, extent, op))
-            condition = some if condition is None else p.emit.arith("and", condition, some)
-        assert condition is not None
-        if result is None:
-            result = condition
-        elif result is not condition:
-            result = p.emit.arith("or", result, condition)
-    return [] if result is None else [result]
-
-
-def _products_of(
-    p: Placement, read: t.ReadOp, accum: SSAValue
-) -> Iterable[t.MmaOp | ScaledMmaOp | TensorMmaOp]:
-    """The products that a slot's sum is made of."""
-    if block_of(read.tile) is not None and shares_place(accum):
-        from tkc.passes.placement.keeping import products_of
-
-        return products_of(p, read.tile, read)
-    return [
-        op
-        for op in p.kernel.walk()
-        if isinstance(op, t.MmaOp | ScaledMmaOp | TensorMmaOp) and slot_owner(op.d) is accum
-    ]
-
-
-def _trips(product: t.MmaOp | ScaledMmaOp | TensorMmaOp) -> list[SSAValue]:
-    """The extents of the loops between an item and a product in it: none of them empty, and the product runs."""
-    trips: list[SSAValue] = []
-    parent = product.parent_op()
-    while parent is not None:
-        if isinstance(parent, t.PutOp) and product.d.owner is parent.body.block:
-            break
-        if isinstance(parent, ForSpanOp) and parent.some is None:
-            raise TkcError.at(
-                "TK110",
-                "not supported yet: a sum over blocks of which there may be none: a `where` that leaves one wherever "
-                "the axis has one, such as `causal.any(m, j)`, fits",
-                location_of(parent),
-            )
-        if isinstance(parent, t.ForBlocksOp | ForSpanOp):
-            trips.append(parent.extent)
-        parent = parent.parent_op()
-    return trips
-
-
-def _at_kernel_level(
-    p: Placement, extent: SSAValue, product: t.MmaOp | ScaledMmaOp | TensorMmaOp
-) -> SSAValue:
-    found = p.values.get(extent)
-    owner = found.owner if found is not None else None
-    if found is None or not isinstance(owner, Operation) or owner.parent_block() is not p.top:
-        raise TkcError.at(
-            "TK110",
-            "a product inside a loop whose extent depends on the work item is not supported yet",
-            location_of(product),
-        )
-    return found
 
 
 def slices(

@@ -82,6 +82,8 @@ class Role:
         default_factory=dict[SSAValue, "tuple[Slot, Block]"]
     )
     """Shared tiles to the slot whose block scales were copied to tensor memory last, and where that was."""
+    sums: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Slots of open gets to whether their items got any product, where that was computed again."""
     bulk: bool = False
 
     def key(self, slot: SSAValue) -> SSAValue:

@@ -25,7 +25,7 @@ from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, IndexOp, PartOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, ScaleAttr, TensorType
-from tkc.passes.placement import scales, vectors
+from tkc.passes.placement import scales, sums, vectors
 from tkc.passes.placement.copies import copy
 from tkc.passes.placement.keeping import (
     check_grows,
@@ -38,6 +38,7 @@ from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot, names
 
 Loop = s.ForOp | s.WorkLoopOp
+Counted = t.ForBlocksOp | ForSpanOp | ForPartsOp | s.ForOp
 ORDER = ("serpentine", "outermost", "descending")
 """What a schedule says of the order of its items, beside `group`."""
 
@@ -46,10 +47,10 @@ def statements(p: Placement, block: Block) -> None:
     """Every statement of a block, in order."""
     for op in block.ops:
         with p.emit.at(op.location):
-            _statement(p, op)
+            statement(p, op)
 
 
-def _statement(p: Placement, op: Operation) -> None:
+def statement(p: Placement, op: Operation) -> None:
     match op:
         case ArithOp() if p.role.plan.groups > 1 and _of_group(p, op):
             pass
@@ -57,12 +58,8 @@ def _statement(p: Placement, op: Operation) -> None:
             p.scalar(op)
         case t.ForTilesOp():
             _for_tiles(p, op)
-        case t.ForBlocksOp():
+        case t.ForBlocksOp() | ForPartsOp() | ForSpanOp():
             _for_blocks(p, op)
-        case ForPartsOp():
-            _for_parts(p, op)
-        case ForSpanOp():
-            _for_span(p, op)
         case PartOp():
             whole, part = op.whole.type, op.part.type
             assert isinstance(whole, BlockType)
@@ -98,14 +95,9 @@ def _statement(p: Placement, op: Operation) -> None:
             p.role.accumulators[key] = p.emit.value(
                 s.ZeroOp.create(operands=[source], result_types=[source.type])
             )
-        case t.MmaOp() if isinstance(op.a.type.scale, ScaleAttr):  # type: ignore[union-attr]
-            scales.product(p, op)
-        case t.MmaOp():
-            _mma(p, op)
-        case ScaledMmaOp():
-            scales.product(p, op)
-        case TensorMmaOp():
-            _tensor_mma(p, op)
+        case t.MmaOp() | ScaledMmaOp() | TensorMmaOp():
+            sums.check_condition(p, op)
+            _product(p, op)
         case CopyScalesOp():
             scales.copy_scales(p, op)
         case t.KeepOp():
@@ -167,37 +159,32 @@ def _for_tiles(p: Placement, op: t.ForTilesOp) -> None:
     _loop(p, op, len(extents), make)
 
 
-def _for_blocks(p: Placement, op: t.ForBlocksOp) -> None:
-    blocks = p.emit.arith("cdiv", p.values[op.extent], p.emit.const(op.size.value.data))
-    bounds = (p.emit.const(0), blocks, p.emit.const(1))
+def bounds(p: Placement, op: Counted) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """The first number of a loop over blocks or integers, the one behind its last, and the step."""
+    match op:
+        case s.ForOp():
+            return p.values[op.lower], p.values[op.upper], p.values[op.step]
+        case t.ForBlocksOp():
+            blocks = p.emit.arith("cdiv", p.values[op.extent], p.emit.const(op.size.value.data))
+            return p.emit.const(0), blocks, p.emit.const(1)
+        case ForSpanOp():
+            return p.values[op.first], p.values[op.last], p.emit.const(1)
+        case ForPartsOp():  # from the first in the larger block to its end or that of the axis
+            whole = op.within.type
+            assert isinstance(whole, BlockType)
+            each = p.emit.const(whole.size.data // op.size.value.data)
+            first = p.emit.arith("mul", p.values[op.within], each)
+            blocks = p.emit.arith("cdiv", p.values[op.extent], p.emit.const(op.size.value.data))
+            last = p.emit.arith("min", p.emit.arith("add", first, each), blocks)
+            return first, last, p.emit.const(1)
+
+
+def _for_blocks(p: Placement, op: t.ForBlocksOp | ForPartsOp | ForSpanOp) -> None:
+    """Block numbers of an axis."""
+    ends = bounds(p, op)
 
     def make(inits: list[SSAValue], body: Region, types: list[Attribute]) -> Loop:
-        return s.ForOp.create(operands=[*bounds, *inits], regions=[body], result_types=types)
-
-    _loop(p, op, 1, make)
-
-
-def _for_parts(p: Placement, op: ForPartsOp) -> None:
-    """Block numbers of the axis, from the first in the larger block to its end or that of the axis."""
-    whole = op.within.type
-    assert isinstance(whole, BlockType)
-    each = p.emit.const(whole.size.data // op.size.value.data)
-    first = p.emit.arith("mul", p.values[op.within], each)
-    blocks = p.emit.arith("cdiv", p.values[op.extent], p.emit.const(op.size.value.data))
-    last = p.emit.arith("min", p.emit.arith("add", first, each), blocks)
-    bounds = (first, last, p.emit.const(1))
-
-    def make(inits: list[SSAValue], body: Region, types: list[Attribute]) -> Loop:
-        return s.ForOp.create(operands=[*bounds, *inits], regions=[body], result_types=types)
-
-    _loop(p, op, 1, make)
-
-
-def _for_span(p: Placement, op: ForSpanOp) -> None:
-    bounds = (p.values[op.first], p.values[op.last], p.emit.const(1))
-
-    def make(inits: list[SSAValue], body: Region, types: list[Attribute]) -> Loop:
-        return s.ForOp.create(operands=[*bounds, *inits], regions=[body], result_types=types)
+        return s.ForOp.create(operands=[*ends, *inits], regions=[body], result_types=types)
 
     _loop(p, op, 1, make)
 
@@ -231,6 +218,8 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
         slot = p.emit.value(make.create(operands=[ring], result_types=[i32]), "slot")
         slots = [_open(p, args.pop(0), tile, slot) for tile in declared.tiles]
         opened.append((ring, slot, slots))
+    if isinstance(op, t.GetOp):
+        sums.find(p, op)
     statements(p, op.body.block)
     last = op.body.block.last_op
     assert isinstance(last, t.YieldOp)
@@ -328,6 +317,15 @@ def _await_products(p: Placement) -> None:
                     result_types=[value.type],
                 )
             )
+
+
+def _product(p: Placement, op: t.MmaOp | ScaledMmaOp | TensorMmaOp) -> None:
+    if isinstance(op, TensorMmaOp):
+        _tensor_mma(p, op)
+    elif isinstance(op, ScaledMmaOp) or isinstance(op.a.type.scale, ScaleAttr):  # type: ignore[union-attr]
+        scales.product(p, op)
+    else:
+        _mma(p, op)
 
 
 def _mma(p: Placement, op: t.MmaOp) -> None:

@@ -54,6 +54,20 @@ def hold(p: Placement, value: SSAValue, op: Operation) -> None:
         p.role.held[value, block] = made if made is not None else fragment(p, value, piece)
 
 
+def oriented_of(value: SSAValue) -> list[SSAValue]:
+    """What is held of a register value: itself, and of a vector what it becomes beside a tile, where nothing else
+    uses it: one value a row, one a column."""
+    if not isinstance(value.type, RegsType) or len(value.type.shape) != 1:
+        return [value]
+    found: list[SSAValue] = []
+    for op in (use.operation for use in value.uses):
+        if isinstance(op, t.CastOp):
+            found += oriented_of(op.results[0])
+        else:
+            found.append(op.results[0] if isinstance(op, tv.ReshapeOp) else value)
+    return found
+
+
 def _origin(value: SSAValue, op: Operation) -> Operation:
     """Where a mistake about a value that is held belongs: to what made it, not to the loop that carries it."""
     return value.owner if isinstance(value.owner, Operation) else op
