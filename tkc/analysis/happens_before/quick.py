@@ -66,7 +66,7 @@ class Quick(Judge):
         inner = Pair(self, first, second, next(clocks))
         if inner.never:
             return inner.ordered()
-        key = self._alike(first, second)
+        key = self._alike(first, second, inner.meetings)
         known = self.alike.get(key) if key is not None else None
         if known is None:
             pairs = [inner, *(Pair(self, first, second, clock) for clock in clocks)]

@@ -171,16 +171,18 @@ class Judge:
             self.alike[key] = self._judge(first, second, others)
         return self.alike[key]
 
-    def _alike(self, first: Place, second: Place) -> Hashable:
+    def _alike(self, first: Place, second: Place, inner: Meetings | None = None) -> Hashable:
         one, other = first.node.role, second.node.role
         symmetry = self.graph.symmetry
         if one.copies == other.copies == 1 and not symmetry.swaps:
             return None
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
+        clocks = common(first.node, second.node)
         meetings: list[Hashable] = []
-        for clock in common(first.node, second.node):
-            meet = self.meetings(first, second, clock)
-            meetings.append(meet.all)
+        if inner is not None:  # those by the innermost clock are known
+            next(clocks)
+            meetings.append(inner.all)
+        meetings += [self.meetings(first, second, clock).all for clock in clocks]
         x, y = first.access, second.access
         owners = (x.owner, y.owner) if x.space is not Space.GLOBAL else (0, 0)
         slots: Hashable = None
@@ -356,11 +358,13 @@ class Pair:
     def _never_in_one_count(self) -> bool:
         """Whether no count of the clock has both."""
         one, other, clock = self.first.node, self.second.node, self.clock
+        if one.role is not other.role:
+            return False
         # one count of an outer clock has many instances of an access in an inner loop
         inner = one.path[one.path.index(clock) + 1 :]
         if self.first is self.second and all([c.high <= 1 for c in inner]):
             return True
-        if one.role is not other.role:
+        if not inner or other.path[-1] is clock:  # no condition within a turn is round the one
             return False
         return exclusive(one, other, clock) or contrary(one, other, clock)
 
@@ -436,6 +440,8 @@ def _gap(
     forward: float, back: float, meetings: Meetings, same: bool, span: float
 ) -> tuple[int, int] | None:
     """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
+    if forward + back <= 1:  # no distance is between the two
+        return None
     reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0))
     reach += meetings.before + meetings.period + 1
     if forward < inf and back < inf:
