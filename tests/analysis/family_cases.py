@@ -377,7 +377,7 @@ FAMILIES: dict[str, tuple[Case, ...]] = {
         Case(COUNTED_THREADS, (
             ((("            sync 3, 128\n            if n > 5", "            if read(F[thread]) > 0: sync 3, 128\n            if n > 5"),), "TK316", "sync 3"),
             ((("            sync 3, 128\n            if n > 5", "            if warp < 2:\n                sync 3, 128\n            else:\n                sync 3, 128\n            if n > 5"),), "TK316", "sync 3"),
-            ((("            sync 3, 128\n            if n > 5", "            if n > 3: sync 3, 128\n            if n > 5"),), "TK301", "read(v[0]"),
+            ((("            sync 3, 128\n            if n > 5", "            if n > 7: sync 3, 128\n            if n > 5"),), "TK301", "read(v[0]"),
         )),
         Case(EXCHANGED, (
             ((("            sync role\n            elect: p[0][0] <- turn", "            elect: p[0][0] <- turn"),), "TK309", "p[0][0] <- turn"),

@@ -128,3 +128,24 @@ def test_two_mistakes_are_two() -> None:
         if d.location
     ]
     assert said == [("TK309", "load"), ("TK301", "store")]
+
+
+PHASE = "            phase = phase ^ i\n            i = 1 - i\n        elect: wait stores\n"
+
+
+def test_a_phase_that_is_not_followed_hides_no_hang() -> None:
+    unknown = changed(RING, (PHASE, PHASE.replace("^ i", "^ (m.index % 2)")))
+    assert [d.code for d in diagnosed(unknown, "sm_90a")] == ["TK306"]
+    stuck = changed(unknown, ("wait empty[i], phase ^ 1", "wait empty[i], phase"))
+    assert [d.code for d in diagnosed(stuck, "sm_90a")] == ["TK306", "TK314"]
+
+
+def test_grids_that_no_role_waits_for_are_one_mistake() -> None:
+    late = changed(
+        RING,
+        ("launch persistent", "launch persistent, dependent"),
+        ("        elect: wait stores\n", "        elect: wait stores\n        wait pdl\n"),
+    )
+    (found,) = diagnosed(late, "sm_90a")
+    assert (found.code, len(found.notes)) == ("TK318", 1)
+    assert "so, too: role math touches global memory" in found.notes[0].message

@@ -10,6 +10,8 @@ from oracles.roles import parse
 
 from tkc.analysis.happens_before import check
 from tkc.diagnostics import Severity
+from tkc.driver import to_module
+from tkc.job import Job
 
 RING = """buffer a shared 2
 barrier af 2 1
@@ -56,6 +58,43 @@ def test_as_many_items_are_no_finding() -> None:
 )
 def test_other_numbers_of_items_are_sure_to_hang(load: str, use: str) -> None:
     assert told(load=load, use=use) == SURE
+
+
+AHEAD = """\
+kernel k(X: global[f32, M, 8, N], Y: global[f32, M, 8, N]):
+    launch persistent
+    schedule work: m, n in tiles(M, blocks(N, 128))
+    shared x: vector[f32, 128] * 2
+    barrier full * 2, count = 1
+    role all, warps 4:
+        i = 0
+        phase = 0
+        for m, n in work:
+            for j in range(2):
+                elect:
+                    expect full[j], bytes(x)
+                    load x[j] <- X[m, j, n], full[j]
+            for k in range(8):
+                wait full[i], phase
+                Y[m, k, n.index * 128 + thread] <- read(x[i][127 - thread])
+                sync role
+                if k < LOADS:
+                    elect:
+                        expect full[i], bytes(x)
+                        load x[i] <- X[m, k + 2, n], full[i]
+                phase = phase ^ i
+                i = 1 - i
+"""
+"""Two loads ahead of a loop, and in it those of two turns later."""
+
+
+@pytest.mark.parametrize(("loads", "items"), [(6, None), (5, 7), (4, 6)])
+def test_items_of_several_loops_are_counted_together(loads: int, items: int | None) -> None:
+    module = to_module(
+        Job(AHEAD.replace("LOADS", str(loads)), "k.tk", "sm_90a"), after="insert-fences"
+    )
+    found = [f for f in check(module) if f.code == "TK314" and f.severity is Severity.ERROR]
+    assert [f"{items} items" in f.message for f in found] == [True] * (items is not None), found
 
 
 def test_a_counter_that_stands_still_is_sure_to_hang() -> None:

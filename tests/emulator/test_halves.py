@@ -127,15 +127,26 @@ def test_what_one_warpgroup_writes_the_other_reads(which: str) -> None:
 @pytest.mark.parametrize(
     ("edit", "told"),
     [
-        (("warp < 4: sync 1, 256", "warp < 3: sync 1, 256"), "as by `warp // 4 == 1`, to meet at numbered barriers"),
         (("warp < 4: sync 1, 256", "warp < 4: sync role"), "`sync role` takes all threads of the role"),
-        (("BM = 128", "BM = 64"), "else roles do: `role math[i in 0, 1], warps 4`"),
         (("warp < 4: sync 1, 256", "thread < 128: sync 1, 256"), "which some threads of the role run alone"),
     ],
 )  # fmt: skip
-def test_other_parts_of_a_role_meet_nowhere(edit: tuple[str, str], told: str) -> None:
+def test_what_all_threads_do_is_not_of_a_part_of_them(edit: tuple[str, str], told: str) -> None:
     with pytest.raises(tkc.TkcError) as caught:
         tkc.compile(changed(BY_TURNS, edit), target="sm_90a")
     assert [(d.code, told in d.message) for d in caught.value.diagnostics] == [("TK121", True)], (
         caught.value
     )
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (("warp < 4: sync 1, 256", "warp < 3: sync 1, 256"), "but 224 of roles math[0], math[1] come to it"),
+        (("BM = 128", "BM = 64"), "but 128 of role math come to it"),
+    ],
+)  # fmt: skip
+def test_parts_that_are_too_few_are_told(edit: tuple[str, str], told: str) -> None:
+    kernel = tkc.compile(changed(BY_TURNS, edit), target="sm_90a")
+    found = check(kernel.module(after="eliminate-fences"))
+    assert any(f.code == "TK305" and told in f.message for f in found), found

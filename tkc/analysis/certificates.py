@@ -40,7 +40,7 @@ from tkc.analysis.places import Front, Instances, Kinds, Taken
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.assumptions import PIPELINED
-from tkc.ir.isa.memory import Kind, Proxy, Space, Touch
+from tkc.ir.isa.memory import Close, Kind, Proxy, Space, Touch
 from tkc.ir.nest import around
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
     ops = {name: op for op in kernel.walk() if (name := label(op))}
     named, pairs = {name: kind(op) for name, op in ops.items()}, _pairs(certificate)
     models, likes = {o.model for o in certificate.orders}, dict[Instruction, Like]()
-    code = Code(kernel, coordinates=_of_tensors(certificate, ops))
+    code = Code(kernel, _asked(certificate, ops), coordinates=_of_tensors(certificate, ops))
     ran = list(runs(code))
     traces = [found for _, found in ran]
     cluster, doubtful = _cluster(kernel), always_turned(code)
@@ -161,6 +161,17 @@ class Pair:
     order: Order
     forward: list[tuple[Link, ...]]
     back: list[tuple[Link, ...]]
+
+
+def _asked(certificate: Certificate, ops: Mapping[str, Operation]) -> set[str]:
+    """The operations that chains are about, and those that close what they may await, by what they are called."""
+    sites: set[str] = set()
+    for order in certificate.orders:
+        sites |= {order.first.site, order.second.site}
+        for link in (*(order.forward or ()), *(order.back or ())):
+            sites |= {link.start.site, link.end.site}
+    closing = [o for o in ops.values() if any(isinstance(r, Close) for r in effects_of(o) or ())]
+    return {op.name for op in (*closing, *[ops[site] for site in sites & ops.keys()])}
 
 
 def _of_tensors(certificate: Certificate, ops: Mapping[str, Operation]) -> bool:

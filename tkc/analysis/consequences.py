@@ -11,7 +11,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from xdsl.ir import Operation
+
 from tkc.diagnostics import Diagnostic, Note, Severity
+from tkc.ir.nest import around
 
 if TYPE_CHECKING:
     from tkc.analysis.happens_before.report import Finding
@@ -42,13 +45,21 @@ def told_once(found: Sequence[Told]) -> tuple[Diagnostic, ...]:
 
 def _same(told: Diagnostic, finding: Finding) -> Hashable:
     """Equal for findings that one change mends: one fence is missing, loops of roles turn unequally, roles wait for one
-    another, or copies of a role say the same of one place."""
+    another, none knows that the grids ahead have ended, or copies of a role say the same of one place."""
+    if told.code == "TK318":  # who waits for the grids ahead tells the others
+        return told.code, told.severity, _kernel_of(finding.first)
     if told.help is not None:
         return told.code, told.severity, told.help
     if roles := re.match(r"roles (.+?) (go through|wait for one another)", told.message):
         return told.code, told.severity, frozenset(roles[1].split(" and "))
     others = tuple(note.location for note in told.notes)
     return told.code, told.severity, told.location, others, _names(told)
+
+
+def _kernel_of(op: Hashable) -> Operation | None:
+    """The kernel that an operation is of."""
+    found = around(op) if isinstance(op, Operation) else ()
+    return next((at for at in found if at.name == "stage.kernel"), None)
 
 
 def _comes_of(one: Told, other: Told) -> bool:

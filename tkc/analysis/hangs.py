@@ -78,7 +78,7 @@ def hang_of(kernel: s.KernelOp) -> Hang | None:
     """A hang of a kernel on the smallest sizes that show it; None where none is found."""
     if not _may(kernel) or any(_by_another_lane(op) for op in kernel.walk()):
         return None
-    code = Code(kernel, accesses=False)
+    code = Code(kernel, asked=frozenset())
     sizes = blocks_of(code.sizes)
     for counts in _counts(kernel, list(sizes)):
         found = _run(kernel, code, sizes, counts)
@@ -162,7 +162,7 @@ def _with_meetings(phases: Phases) -> dict[Copy, list[Deed]]:
     who waits leaves with the phase that it arrived at."""
     words: dict[tuple[int, int], Word] = {}
     found: dict[Copy, list[Deed]] = {}
-    arrived: dict[tuple[Copy, Word], int] = {}
+    arrived: dict[tuple[Copy, Word], dict[int, int]] = {}
     for copy, trace in phases.traces.items():
         known = {deed.event: deed for deed in phases.deeds[copy]}
         mine = found.setdefault(copy, [])
@@ -176,14 +176,24 @@ def _with_meetings(phases: Phases) -> dict[Copy, list[Deed]]:
             if (slot, cta) not in words:
                 words[slot, cta] = phases.words[0, slot, cta] = Word(None, slot, cta, count)
             word, half = words[slot, cta], does(event.op)
-            came = arrived.get((copy, word), 0)
+            came = _came(arrived.setdefault((copy, word), {}), event)
             if half != "wait":
                 mine.append(Deed(event, None, 0, [(word, _threads(event), 0, None)]))
-                arrived[copy, word] = came = came + 1
+                came += 1
+                arrived[copy, word] |= dict.fromkeys(event.threads, came)
             if half != "arrive":
                 mine.append(Deed(event, word, Turn(came - 1), []))
-    _end(phases, found, words.get((CLUSTER, 0)), arrived)
+    often = {key: max(each.values(), default=0) for key, each in arrived.items()}
+    _end(phases, found, words.get((CLUSTER, 0)), often)
     return found
+
+
+def _came(arrived: Mapping[int, int], event: Event) -> int:
+    """How often the threads of an event have come to a barrier."""
+    often = {arrived.get(thread, 0) for thread in event.threads}
+    if len(often) > 1:
+        raise Unknown("threads that meet have come to a barrier unequally often")
+    return max(often, default=0)
 
 
 CLUSTER = -1

@@ -6,7 +6,7 @@ knows the analysis of happens-before: its certificates are checked on these runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
@@ -30,7 +30,7 @@ from tkc.analysis.instances import (
 )
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
-from tkc.ir.isa.memory import Await, Signal
+from tkc.ir.isa.memory import Await, Effect, Meet, Signal
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp
@@ -59,11 +59,12 @@ def every(count: int, step: int) -> frozenset[int]:
 
 @dataclass(eq=False)
 class Role:
-    """A role's code; `given`: the places of all that it takes from outside, on which alone depends what it does; `ran`:
-    what it did, by that, and in how many steps."""
+    """A role's code; `outside`: the places of what is calculated before it runs; `given`: of what it takes of that, on
+    which alone depends what it does; `ran`: what it did, by that, and in how many steps."""
 
     op: s.RoleOp
     body: list[Instruction]
+    outside: set[int]
     given: tuple[int, ...] = ()
     ran: dict[tuple[Any, ...], tuple[list[Event], int]] = field(default_factory=dict)
 
@@ -76,8 +77,8 @@ class Code:
     """
 
     kernel: s.KernelOp
-    accesses: bool = True
-    """Whether what only touches, or fences, has events, too."""
+    asked: Set[str] | None = None
+    """The operations by their names that have events, besides those which roles wait for one another by; None: all."""
     numbers: dict[int, int] = field(default_factory=dict[int, int])
     """The places of values, by their identity: the kernel stays as it is while this is used."""
     constants: dict[int, Any] = field(default_factory=dict[int, Any])
@@ -97,8 +98,10 @@ class Code:
         for op in block.ops:
             self.role = isinstance(op, s.RoleOp)
             if isinstance(op, s.RoleOp):
+                outside = {*self.numbers.values()}
                 body = self._body(op.body.block)[1]
-                self.top.append((Role(op, body), self.first))
+                outside.update(v for one in self.first for v in one.outputs)
+                self.top.append((Role(op, body, outside), self.first))
             elif one := self._instruction(op):
                 self.top.append((None, [*self.first, one]))
             else:
@@ -113,7 +116,7 @@ class Code:
             if role is not None:
                 mine = set[int]()
                 self._keep(role.body, mine)
-                role.given = tuple(v for v in mine if v not in self.constants)
+                role.given = tuple([v for v in mine & role.outside if v not in self.constants])
                 alive |= mine
             self._keep(first, alive)
 
@@ -223,8 +226,8 @@ class Code:
             if held >= 0 and isinstance(v.type, AccumulatorType)
         ]
         effects = effects_of(op) or ()
-        told = effects if self.accesses else [r for r in effects if isinstance(r, Await | Signal)]
-        staged = self.role and bool(told) and isinstance(op, s.StageOp)
+        happens = self.asked is None or op.name in self.asked or any(map(_between_roles, effects))
+        staged = self.role and bool(effects) and happens and isinstance(op, s.StageOp)
         if not staged and not results:
             return None
         by = op.executed_by if isinstance(op, s.StageOp) else None
@@ -233,6 +236,17 @@ class Code:
         more = held, results, got if staged else None, by, each
         way = Machine.happen if staged and not results else Machine.hold
         return Instruction(op, way, inputs, outputs, more, label(op), effects)
+
+
+def _between_roles(row: Effect) -> bool:
+    """Whether roles wait for one another by what an operation does."""
+    match row:
+        case Await():
+            return bool(row.on)
+        case Meet():
+            return row.among in ("cluster", "named")
+        case _:
+            return isinstance(row, Signal)
 
 
 def _few(inputs: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
@@ -295,6 +309,8 @@ class Machine:
     shift: int = 0
     invents: bool = True
     events: list[Event] = field(default_factory=list[Event])
+    given: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    """The numbers that each copy of a role has run on, on which alone depends what it did."""
     steps: int = 0
     at: Copy = NOBODY
     count: int = 2
@@ -328,6 +344,7 @@ class Machine:
     def _role(self, role: Role) -> list[Event]:
         """What a role does; where it has been run on the same numbers, the same again."""
         key = self.shift, self.invents, *[self.values[v] for v in role.given]
+        self.given.append(key)
         if key in role.ran:
             events, steps = role.ran[key]
             self.steps += steps

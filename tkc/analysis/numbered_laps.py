@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tkc.analysis.happens_before.automaton import PENDING, within
+from tkc.analysis.happens_before.automaton import PENDING, disjoint, within
 from tkc.analysis.happens_before.clocks import bound
 from tkc.analysis.happens_before.distance import holds_on
 from tkc.analysis.happens_before.events import Meet
@@ -22,13 +22,13 @@ def check_numbered(graph: Graph) -> Iterator[Finding]:
         coming = [s for s in sites if _act(s).does != "wait" and _act(s).among == "cta"]
         counted = [s for s in coming if s.clock is not graph.kernel]
         for site in counted:
-            mine = [s for s in counted if s.node.role is site.node.role]
+            mine = [s for s in counted if _one_team(s, site)]
             before = [s for s in mine if (s.offset - site.offset + 1) % site.rate == 0]
             if graph.symmetry.mirrors(site.node.role) or any(
                 _act(s).does == "sync" for s in before
             ):
                 continue
-            others = [s for s in counted if s.node.role is not site.node.role]
+            others = [s for s in counted if not _one_team(s, site)]
             early = [
                 s for s in others
                 if s.rate == site.rate and (s.offset - site.offset + 1) % site.rate == 0
@@ -36,12 +36,24 @@ def check_numbered(graph: Graph) -> Iterator[Finding]:
             ]  # fmt: skip
             if early:
                 assert site.node.event is not None
+                other = early[0].node
+                who = (
+                    f"role {other.role.name}"
+                    if other.role is not site.node.role
+                    else "the rest of it"
+                )
                 yield finding_at(
                     "TK306", site.node,
-                    f"{site.node.event.told} in role {site.node.role.name} may arrive for the next phase before role "
-                    f"{early[0].node.role.name} has come to this one: the barrier counts threads, not roles",
+                    f"{site.node.event.told} in role {site.node.role.name} may arrive for the next phase before {who} "
+                    "has come to this one: the barrier counts threads, not roles",
                 )  # fmt: skip
                 return
+
+
+def _one_team(one: Site, other: Site) -> bool:
+    """Whether the same threads come to two places, or some that come to both."""
+    here, there = one.node, other.node
+    return here.role is there.role and not disjoint(here.threads, there.threads)
 
 
 def _act(site: Site) -> Meet:

@@ -356,20 +356,21 @@ def date(traces: Mapping[Copy, list[Event]]) -> None:
 
 
 def runs(code: Code) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
-    """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes.
+    """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes, but for
+    those that would be like one before.
 
     Where they leave a branch or a loop's body out, there are longer ones, and ones with other numbers. Raises Unknown
     where those do not show either what the kernel does there.
     """
-    sizes, rows = blocks_of(code.sizes), dict[Instruction, Rows]()
+    sizes, rows, before = blocks_of(code.sizes), dict[Instruction, Rows](), set[Hashable]()
     for row in _few(code.kernel, len(sizes)):
         chosen = {
             name: max(0, sizes[name] * (n - 1) + 1) for name, n in zip(sizes, row, strict=True)
         }
-        yield _run(code, rows, chosen)
+        yield from _run(Machine(chosen, code), rows, before)
     if left := [d for d in undecided(code) if not d.settled]:
         for chosen, items, shift in _more(sizes, max(d.cone.turns for d in left)):
-            yield _run(code, rows, chosen, items, shift)
+            yield from _run(Machine(chosen, code, items, shift), rows, before)
             left = [d for d in undecided(code) if not d.settled]
             if not left:
                 return
@@ -377,15 +378,15 @@ def runs(code: Code) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
 
 
 def _run(
-    code: Code,
-    rows: dict[Instruction, Rows],
-    sizes: Mapping[str, int],
-    items: int = STOLEN,
-    shift: int = 0,
-) -> tuple[str, dict[Copy, list[Event]]]:
-    traces = Machine(sizes, code, items, shift).kernel()
-    Phases(code.kernel, traces, rows).settle()
-    return ", ".join(f"{a} = {b}" for a, b in sizes.items()), traces
+    machine: Machine, rows: dict[Instruction, Rows], before: set[Hashable]
+) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
+    """A run, unless each copy of a role does in it what it did in one `before`."""
+    traces = machine.kernel()
+    did = tuple(machine.given)
+    if did not in before:
+        before.add(did)
+        Phases(machine.code.kernel, traces, rows).settle()
+        yield ", ".join(f"{a} = {b}" for a, b in machine.sizes.items()), traces
 
 
 def _few(kernel: s.KernelOp, names: int) -> list[list[int]]:

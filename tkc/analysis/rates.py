@@ -6,7 +6,7 @@ these turns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from math import inf, lcm
 from typing import NamedTuple
 
@@ -15,34 +15,64 @@ from tkc.analysis.happens_before.graph import Site
 
 
 class Rate(NamedTuple):
-    """Items at a site, in some turns of the loop round its own."""
+    """Items at a site and its like, in some turns of the loop round their own."""
 
     site: Site
     items: int
 
 
 def unequal(sites: Iterable[Site]) -> tuple[Rate, Rate, int] | None:
-    """Two sites in loops under one clock that handle different numbers of items in as many of its turns; and the
-    turns."""
-    rows = [(site, row) for site in sites if (row := _row(site)) is not None]
+    """Two roles, or a role that waits and arrives, that handle different numbers of items in as many turns of the loop
+    round theirs; and the turns."""
+    ends: dict[Hashable, list[Site]] = {}
+    for site in sites:
+        ends.setdefault(_end(site), []).append(site)
+    rows = [(end[0], row) for end in ends.values() if (row := _items(end)) is not None]
     for site, row in rows[1:]:
         first, other = rows[0]
         if first.node.path[-2] is not site.node.path[-2]:
             continue
         turns = lcm(len(row), len(other))
         mine, theirs = (sum(r) * (turns // len(r)) for r in (row, other))
-        if mine * site.rate != theirs * first.rate:
-            return Rate(site, mine * site.rate), Rate(first, theirs * first.rate), turns
+        if mine != theirs:
+            return Rate(site, mine), Rate(first, theirs), turns
     return None
 
 
-def _row(site: Site) -> list[int] | None:
-    """How often a site's own loop turns in each turn of the loop round it, which has no end, as that repeats; None
-    where it is not known."""
-    node = site.node
-    if not site.every or len(node.loops) < 2 or node.path[-2].span < inf:
+def _end(site: Site) -> Hashable:
+    """Equal for sites at one end of a barrier: what a role does alike to its items."""
+    return site.node.role, type(site.node.event.act if site.node.event is not None else None)
+
+
+def _items(end: list[Site]) -> list[int] | None:
+    """How many items some sites of one end handle together, loop after loop, in each turn of the loop round them."""
+    if len({id(s.node.path[-2]) for s in end if len(s.node.path) > 1}) != 1:
         return None
-    return _turns(*node.loops[-2:])
+    loops: dict[Hashable, list[Site]] = {}
+    for site in end:
+        loops.setdefault(site.node.loops[-1] if site.node.loops else None, []).append(site)
+    found: list[list[int]] = []
+    for here in loops.values():
+        each = [s for s in here if s.every] or here
+        row = _row(each[0])
+        if row is None or any(s.node.turns != each[0].node.turns for s in each):
+            return None
+        found.append([n * each[0].rate for n in row])
+    length = lcm(*(len(row) for row in found))
+    return [sum(row[n % len(row)] for row in found) for n in range(length)]
+
+
+def _row(site: Site) -> list[int] | None:
+    """In how many turns of its own loop a site has an item, in each turn of the loop round it, which has no end, as
+    that repeats; None where it is not known."""
+    node = site.node
+    if not (site.every or site.sometimes) or len(node.loops) < 2 or node.path[-2].span < inf:
+        return None
+    row, some = _turns(*node.loops[-2:]), node.turns
+    if row is None or some is None:
+        return row
+    whole = all(n % some.period == 0 for n in row)
+    return [n // some.period * len(some.rest) for n in row] if whole else None
 
 
 def _turns(outer: Loop, loop: Loop) -> list[int] | None:

@@ -212,11 +212,10 @@ class RoleElection:
             where_alone = "which some threads of the role run alone"
             if by is Varies.BY_WARP:
                 where_alone += (
-                    "; warpgroups that share the rows of an accumulator may part, as by `warp // 4 == 1`, to meet at "
-                    "numbered barriers, else roles do: `role math[i in 0, 1], warps 4`"
+                    "; whole warps may part, as by `warp < 2`, to meet at numbered barriers (`sync 3, 64`), else roles "
+                    "do: `role math[i in 0, 1], warps 4`"
                 )
-            by_warp, by_group = by < Varies.BY_LANE, by is Varies.BY_GROUP
-            check_alone(op, op.regions, where_alone, warp=by_warp, group=by_group)
+            check_alone(op, op.regions, where_alone, warp=by < Varies.BY_LANE)
             self._inside(op.regions, Where.SOME)
 
     def _inside(self, regions: Sequence[Region], where: Where) -> None:
@@ -377,20 +376,16 @@ def _sweep(value: SSAValue) -> None:
             owner.erase()
 
 
-def check_alone(
-    decides: Operation, regions: Sequence[Region], where: str, *, warp: bool, group: bool = False
-) -> None:
+def check_alone(decides: Operation, regions: Sequence[Region], where: str, *, warp: bool) -> None:
     """TK121 where threads are to meet, or to do together, in a place that not all of them reach; `decides` says which.
 
-    With `warp`, whole warps reach it, which may meet by themselves; with `group` whole warpgroups, each of which comes
-    to numbered barriers for itself.
+    With `warp`, whole warps reach it, which may meet by themselves and come to numbered barriers.
     """
     for region in regions:
         for op in region.walk():
             together = isinstance(op, s.StageOp) and op.executed_by is By.ALL and not op.EACH
-            meets = (warp and isinstance(op, s.WarpSyncOp)) or (
-                group and isinstance(op, NamedBarrierOp) and op.threads is not None
-            )
+            numbered = isinstance(op, NamedBarrierOp) and op.threads is not None
+            meets = warp and (isinstance(op, s.WarpSyncOp) or numbered)
             if together and not meets:
                 raise TkcError.at(
                     "TK121",

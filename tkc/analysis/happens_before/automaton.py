@@ -121,6 +121,15 @@ def within(threads: Who, who: Who) -> bool:
     return threads is who or threads is ONE
 
 
+def disjoint(one: Who, other: Who) -> bool:
+    """Whether no thread is surely in both sets, each of whole warps."""
+    if isinstance(one, Some) and isinstance(other, Some):
+        known = one.members is not None and other.members is not None
+        return known and not one.members & other.members  # pyright: ignore[reportOptionalOperand]
+    some, named = (one, other) if isinstance(one, Some) else (other, one)
+    return isinstance(some, Some) and named is WARP and some.warps > 0 and WARP not in some.holds
+
+
 def whole(state: State, source: Who) -> bool:
     """Whether those who know something, of whom there are some, know, together, every thread's part."""
     if state.part == Part.FULL:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Set
 from dataclasses import dataclass, replace
-from itertools import groupby, takewhile
+from itertools import combinations, groupby, takewhile
 from math import lcm, prod
 from typing import Any
 
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
+from tkc.analysis.happens_before.automaton import disjoint
 from tkc.analysis.happens_before.beside import chain_items_beside
 from tkc.analysis.happens_before.chained import chain_alike
 from tkc.analysis.happens_before.conditions import past_conditions, who_acts
@@ -204,11 +205,13 @@ class Body:
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def _few(self, op: s.ForOp) -> bool:
-        """Whether a loop has few turns and its counters go on in others that something stands between."""
+        """Whether a loop has one turn, or few and its counters go on in others that something stands between."""
         values = self.ops.values
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
+        if turns == 1:
+            return True
         return any(
             len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
         )
@@ -256,11 +259,11 @@ class Body:
             if all(t is not None for t in known):
                 turns = _turns([t for t in known if t is not None])
                 loop.low, loop.high = min(turns), max(turns)
-            elif self._turns_once(op):
+            elif self._turns(op):
                 loop.low = 1
         return loop
 
-    def _turns_once(self, op: s.ForOp) -> bool:
+    def _turns(self, op: s.ForOp) -> bool:
         """Whether a loop's bound says that it turns: `for i in range(max(n, 1))`."""
         upper, constant = op.upper.owner, self.ops.values.constant
         return (
@@ -502,7 +505,8 @@ def number_meetings(made: Program) -> None:
     for roles in sites.values():
         for part in _parts(roles):
             for role, mine in part.items():
-                _number(role, mine, len(roles) == 1)
+                for team in _teams(mine):
+                    _number(role, team, len(roles) == 1)
 
 
 def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
@@ -534,6 +538,15 @@ def _shape(run: list[Coming]) -> Hashable:
     return keys, len(does) - does.count("wait")
 
 
+def _teams(mine: list[Coming]) -> list[list[Coming]]:
+    """What each set of a role's threads comes to, where these have no thread in common: each counts for itself."""
+    by: dict[Who, list[Coming]] = {}
+    for one in mine:
+        by.setdefault(one[0].threads, []).append(one)
+    apart = all(disjoint(a, b) for a, b in combinations(by, 2))
+    return [*by.values()] if apart else [mine]
+
+
 def _number(role: Role, mine: list[Coming], alone: bool) -> None:
     """Numbers what comes before the first loop, and in it; what comes after it has no number.
 
@@ -543,7 +556,7 @@ def _number(role: Role, mine: list[Coming], alone: bool) -> None:
         for event, _ in mine:
             act = event.act
             assert isinstance(act, Meet)
-            if act.count == 32 * role.warps and act.does == "sync":
+            if act.count == 32 * role.warps and act.does == "sync" and event.threads is Threads.ALL:
                 event.act = Meet("role")
     for side in ("arrive", "wait"):
         coming = [(e, path) for e, path in mine if e.act.barrier and e.act.does in ("sync", side)]  # pyright: ignore

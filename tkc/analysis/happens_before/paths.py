@@ -508,9 +508,10 @@ class Reach:
             event = other.node.event
             assert event is not None
             assert isinstance(event.act, Meet)
-            if event.act.does == "arrive" or (
-                other.node.role is site.node.role and event.act.does == act.does
-            ):
+            own = other.node.role is site.node.role and not automaton.disjoint(
+                other.node.threads, site.node.threads
+            )
+            if event.act.does == "arrive" or (own and event.act.does == act.does):
                 continue
             if other.clock is not items[-1][0] or other.rate != site.rate or event in self.without:
                 continue

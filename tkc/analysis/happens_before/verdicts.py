@@ -16,6 +16,7 @@ from tkc.analysis.happens_before.distance import distance, known_at, own
 from tkc.analysis.happens_before.events import (
     CONSTANT,
     Access,
+    CloseGroup,
     Event,
     Slot,
     Turns,
@@ -258,9 +259,17 @@ class Judge:
         )
 
     def never_closed(self, place: Place) -> bool:
-        """Whether no thread closes the group that the access is of."""
-        states = [s for kept in self.reach(place).run().labels.values() for s, _ in kept]
-        return bool(states) and all(s.name in GROUPS.values() and not s.n for s in states)
+        """Whether no thread closes the group that the access is of, be it another than its own."""
+        labels = self.reach(place).run().labels
+        states = [s for kept in labels.values() for s, _ in kept]
+        return (
+            bool(states)
+            and all(s.name in GROUPS.values() and not s.n for s in states)
+            and not any(
+                isinstance(act, CloseGroup) and GROUPS[act.done] == states[0].name
+                for act in (n.event.act for n in labels if n.event is not None)
+            )
+        )
 
     def only_under_way(self, first: Place, second: Place) -> bool:
         """Whether what is known of the first where the second comes is only that it is under way."""
