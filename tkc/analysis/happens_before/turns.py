@@ -181,11 +181,12 @@ def of_arrival(
     block = op.parent_block()
     if partner is None or block is None:
         return None
-    waits = known.of(partner)
-    if not any(o.parent_block() is block for o in waits):
-        return None
-    slot = getattr(op, "slot", None)
-    before = [o for o in takewhile(lambda o: o is not op, block.ops) if o in waits]
+    waits = {o for o in known.of(partner) if o.parent_block() is block}
+    slot, before, at = getattr(op, "slot", None), list[Operation](), op.prev_op
+    while at is not None and len(before) < len(waits):
+        if at in waits:
+            before.insert(0, at)
+        at = at.prev_op
     same = [o for o in before if o.slot is slot]  # type: ignore[attr-defined]
     found = before if len(same) == len(before) else same
     return of_wait(found[-1], partner, loops, known, counted) if found else None
