@@ -277,12 +277,81 @@ def turned(dtype: str, out: str, rng: np.random.Generator) -> Case:
     return Case(text, (a, w, poisoned((n, m), TYPES[out])), {2: narrowed(c, out)})
 
 
+WHOLE: Mapping[str, Any] = {"i32": np.int32, "u32": np.uint32, "i64": np.int64, "f32": np.float32}
+CONVERTED = [(a, b) for a in WHOLE for b in WHOLE if (a, b) != ("f32", "f32")]
+"""Dtypes of which a register holds one element, and the ways between them."""
+
+CONVERT = """\
+kernel k(X: global[FROM, M, N], Y: global[TO, M, N], Z: global[TO, N, M], W: global[TO, M]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 32))
+    shared x: tile[FROM, 128, 32] * 2
+    pipe p(x): load -> math
+    role load:
+        for m, n in work:
+            put p: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get p:
+                v = read(x)
+                Y[m, n] <- TO(v)
+                Z[n, m] <- TO(v).T
+                if n.index == 0:
+                    W[m] <- TO(f32(row_max(f32(v))))
+"""
+
+"""A register tile made one of another dtype, turned, and one value a row of it."""
+
+
+def nearest(x: Array, dtype: str) -> Array:
+    """What `dtype(x)` gives: the nearest that it has, of f32 rounded to nearest even, of a NaN 0."""
+    if dtype == "f32":
+        return x.astype(np.float32)
+    limits = np.iinfo(WHOLE[dtype])
+    if x.dtype == np.float32:
+        made = np.zeros(x.shape, WHOLE[dtype])
+        whole = np.rint(x.astype(np.float64))
+        high, low = whole >= float(limits.max), whole <= float(limits.min)
+        inside = ~(high | low | np.isnan(whole))
+        made[inside] = whole[inside].astype(WHOLE[dtype])
+        made[high], made[low] = limits.max, limits.min
+        return made
+    wide = x.astype(np.int64)
+    return np.clip(wide, limits.min, limits.max).astype(WHOLE[dtype])
+
+
+def of_every_size(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Random ones of every size that the dtype has."""
+    if dtype == "f32":
+        x = rng.normal(size=shape) * 10.0 ** rng.integers(-1, 20, shape)
+        x.flat[:8] = (0.5, 1.5, -0.5, 2.5, np.nan, np.inf, -np.inf, -0.0)
+        return x.astype(np.float32)
+    limits = np.iinfo(WHOLE[dtype])
+    bits = rng.integers(0, limits.bits, shape)
+    x = rng.integers(limits.min, limits.max, shape, WHOLE[dtype], endpoint=True) >> bits.astype(
+        WHOLE[dtype]
+    )
+    x.flat[:4] = (limits.min, limits.max, 0, 1)
+    return x
+
+
+def converted(source: str, to: str, rng: np.random.Generator) -> Case:
+    m, n = 132, 36
+    x = of_every_size(source, (m, n), rng)
+    want = nearest(x, to)
+    tops = nearest(x[:, :32].astype(np.float32).max(axis=1), to)
+    outputs = (poisoned(shape, WHOLE[to]) for shape in ((m, n), (n, m), (m,)))
+    text = CONVERT.replace("FROM", source).replace("TO", to)
+    return Case(text, (x, *outputs), {1: want, 2: np.ascontiguousarray(want.T), 3: tops})
+
+
 def cases(rng: np.random.Generator) -> dict[str, Case]:
     """All of them, by name."""
     return {
         **{f"elements_{d}": elements(d, rng) for d in TYPES},
         "numbers": numbers(rng),
         **{f"vectors_{d}": vectors(d, rng) for d in BYTES},
+        **{f"converted_{a}_{b}": converted(a, b, rng) for a, b in CONVERTED},
         **{
             f"turned_{d}": turned(d, out, rng)
             for d, out in zip(BYTES, BYTES[1:] + BYTES[:1], strict=True)

@@ -176,3 +176,25 @@ def test_what_is_written_out_several_times_is_told_once(old: str, new: str, code
     places = [d.location for d in raised.value.diagnostics]
     assert None not in places
     assert len({*places}) == len(places)
+
+
+@pytest.mark.parametrize("where", MENDED)
+def test_sarif_has_the_fix_that_would_be_written(where: tuple[str, str], tmp_path: Path) -> None:
+    """Its replacements, made in the text, are what `--fix` writes."""
+    right, wrong = MENDED[where]
+    path = tmp_path / "k.tk"
+    path.write_text(COPY.replace(right, wrong), encoding="utf-8")
+    log = json.loads(check(str(path), "--format", "sarif").output)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    fixes = [fix for result in log["runs"][0]["results"] for fix in result.get("fixes", [])]
+    assert len(fixes) == 1
+    [change] = fixes[0]["artifactChanges"]
+    assert change["artifactLocation"]["uri"].endswith("k.tk")
+    [replacement] = change["replacements"]
+    region, text = replacement["deletedRegion"], replacement["insertedContent"]["text"]
+    line = lines[region["startLine"] - 1]
+    lines[region["startLine"] - 1] = (
+        line[: region["startColumn"] - 1] + text + line[region["endColumn"] - 1 :]
+    )
+    assert check(str(path), "--fix").exit_code == 0
+    assert "\n".join(lines) + "\n" == path.read_text(encoding="utf-8")

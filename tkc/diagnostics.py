@@ -59,7 +59,7 @@ CODES: Mapping[str, str] = {
     "TK116": "wrong number of values",
     "TK117": "constant expression has no value",
     "TK118": "output cannot be written",
-    "TK119": "pass pipeline cannot be read",
+    "TK119": "pass pipeline that cannot be read or run",
     "TK120": "option has no such value",
     "TK121": "threads that do not all reach what they do together",
     "TK122": "condition that no thread meets",

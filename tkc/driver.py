@@ -10,6 +10,7 @@ import gc
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,7 @@ def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
+@lru_cache
 def parse_pipeline(text: str) -> tuple[ModulePass, ...]:
     """The passes that a pipeline text names, with their options; a TkcError says what is wrong with it."""
     from xdsl.utils.arg_spec import parse_pipeline as parse
@@ -239,14 +241,19 @@ def to_module(
             if after not in names:
                 raise no_such("TK119", "pass of this pipeline", after, names)
             passes = passes[: names.index(after)]
-        step = Step(0, "frontend", pipeline_text(passes))
         began = perf_counter()
         module = module if module is not None else front(job)
         seconds = perf_counter() - began
         for observer in observers:
-            observer.begin(module, step, seconds)
+            observer.begin(module, _step(passes, 0), seconds)
         _apply(job, module, passes, observers)
         return module
+
+
+def _step(passes: Sequence[ModulePass], place: int) -> Step:
+    """What observers are told of a pass; the front end is at place 0."""
+    name = passes[place - 1].name if place else "frontend"
+    return Step(place, name, pipeline_text(passes[place:]))
 
 
 def lowered(job: Job, module: ModuleOp, after: str) -> ModuleOp:
@@ -277,9 +284,8 @@ def _apply(
     """Runs the passes in order and verifies: after each where the job says so, else once at the end."""
     ctx = context()
     for i, item in enumerate(passes):
-        step = Step(i + 1, item.name, pipeline_text(passes[i + 1 :]))
         for observer in observers:
-            observer.before(module, step)
+            observer.before(module, _step(passes, i + 1))
         began = perf_counter()
         with _blame(job, item.name, lambda i=i: _before_pass(job, passes, i)):
             item.apply(ctx, module)
@@ -287,7 +293,7 @@ def _apply(
                 verify(module)
         seconds = perf_counter() - began
         for observer in observers:
-            observer.after(module, step, seconds)
+            observer.after(module, _step(passes, i + 1), seconds)
     if not job.verify_each:
         began = perf_counter()
         with _blame(job, "the verifier", lambda: _of_module(module)):

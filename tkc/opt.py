@@ -32,6 +32,7 @@ from tkc.expectations import differences, said
 from tkc.ir import context
 from tkc.ir.locations import LocatedParser, location_of
 from tkc.passes import PASSES
+from tkc.passes.preconditions import check
 
 _SWITCHES = {
     "split-input-file": "take each piece between `// -----` lines by itself",
@@ -193,6 +194,8 @@ class TkcOpt(xDSLOptMain):
         if not self.args.disable_verify:
             self._running = previous.name if previous else None
             _verify(module, previous.name if previous else None)
+        if following:
+            check(following.name, module)
         if previous and following and self.args.print_between_passes:
             sys.stderr.write(
                 f"// -----// IR after {previous.name} //----- //\n{ir_text(module, locations=False)}\n"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tkc.analysis.instances import Copy, Event
 from tkc.analysis.machine import Code
 from tkc.analysis.phases import _few, runs  # pyright: ignore[reportPrivateUsage]
 from tkc.driver import to_module
@@ -48,3 +49,32 @@ def test_a_tile_of_a_product_goes_round_its_ring(target: str) -> None:
     )
     assert any(f["K"] == 1 and f["M"] and f["N"] for f in found)
     assert any(f["K"] == 0 and f["M"] and f["N"] for f in found)
+
+
+def test_a_run_like_one_before_is_left_out() -> None:
+    """How many tiles there are says nothing where the hardware hands them out."""
+    kernel = staged((EXAMPLES / "gemm_bf16_clc.tk").read_text(encoding="utf-8"), "sm_100a")
+    found = [
+        tuple((copy, tuple(e.of.op for e in trace)) for copy, trace in traces.items())
+        for _, traces in runs(Code(kernel, coordinates=False))
+    ]
+    assert len(set(found)) == len(found) < len(_few(kernel, 3))
+    told = [list(runs(Code(kernel))), list(runs(Code(kernel, coordinates=False)))]
+    assert len(told[0]) > len(told[1])  # whoever asks where tiles are sees others
+
+
+@pytest.mark.parametrize("asked", [frozenset[str](), frozenset({"stage.tma_store"})])
+def test_what_nobody_asks_for_changes_nothing_of_barriers(asked: frozenset[str]) -> None:
+    kernel = staged((EXAMPLES / "gemm_2cta.tk").read_text(encoding="utf-8"), "sm_100a")
+    whole, part = list(runs(Code(kernel))), list(runs(Code(kernel, asked)))
+
+    def deeds(traces: dict[Copy, list[Event]]) -> dict[Copy, list[object]]:
+        return {
+            copy: [(e.of.op, e.threads, d.seen, d.phases) for e in trace if (d := e.deed)]
+            for copy, trace in traces.items()
+        }
+
+    assert [deeds(traces) for _, traces in whole] == [deeds(traces) for _, traces in part]
+    names = {e.of.op.name for _, traces in part for trace in traces.values() for e in trace}
+    assert ("stage.tma_store" in names) is ("stage.tma_store" in asked)
+    assert not {"stage.store_shared", "stage.proxy_fence"} & names

@@ -79,3 +79,29 @@ def test_it_runs() -> None:
     y, flags = np.full_like(x, np.nan), np.zeros(5, np.int32)
     assert kernel.emulate(x, y, flags, schedule="random").clean
     assert np.array_equal(y, np.concatenate([x[:, :64], x[:, 63::-1]], axis=1))
+
+
+AXES = """\
+kernel k(X: global[f32, M, 64], Y: global[f32, M, N, 128], F: global[i32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(M, N)
+    role one, warps 2:
+        for m, n in work:
+            Y[m, n, thread] <- read(X[m, thread])
+            sync role
+            elect: F[m, n] <- 1, release, gpu
+    role two, warps 2:
+        for m, n in work:
+            while read(F[m, n], acquire, gpu) != 1: f = 0
+            Y[m, n, thread + 64] <- read(Y[m, n, 63 - thread])
+"""
+
+
+def test_a_word_is_of_one_turn_of_all_axes() -> None:
+    """`F[m]` is there for every n: whoever waits for the second is let through by the first."""
+    assert said(AXES, "sm_90a") == ()
+    [found] = said(
+        changed(AXES, ("F[m, n] <-", "F[m, 0] <-"), ("read(F[m, n]", "read(F[m, 0]")), "sm_90a"
+    )
+    assert (found.code, str(found.severity)) == ("TK325", "warning")
+    assert any("`F[m, n]` in `for m, n in work`" in note.message for note in found.all_notes)

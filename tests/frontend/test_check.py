@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from programs import GEMM, changed, compiled, elementwise, mistakes, only
 
+from tkc.diagnostics import TkcError
+from tkc.frontend import compile_source
+
 CASES = [
     # names
     ("put inputs:", "put input:", "TK102", "input", "did you mean the pipe `inputs`"),
@@ -409,3 +412,34 @@ def test_a_product_takes_tiles_of_two_axes() -> None:
     assert any(
         x.code == "TK104" and "`@` takes tiles of two axes" in x.message for x in mistakes(text)
     )
+
+
+INTEGER_LOOPS = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N], w: i32):
+    launch persistent
+    schedule work: b, m in tiles(M, blocks(N, 64))
+    role math, warps 4:
+        for b, m in work:
+            for i in range(w):
+                y = WHAT
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("b.index", "the loop's integer b has no `.index`: it is the number, `b`"),
+        ("b.last", "the loop's integer b has no `.last`: `b == M - 1` says so"),
+        ("i.index", "an integer of the kernel has no `.index`: it is the number, `i`"),
+        ("i.first", "an integer of the kernel has no `.first`: `i == 0` says so"),
+        ("w.last", "the integer w has no `.last`: `w == n - 1` says so, in a `range(n)`"),
+        ("m.indx", "the block m has no `.indx`; did you mean `.index`"),
+        ("m.size", "the block m has no `.size`: it has `.index`, `.first`, `.last` and `.part(i, n)`"),
+    ],
+)  # fmt: skip
+def test_what_only_blocks_have(what: str, told: str) -> None:
+    with pytest.raises(TkcError) as raised:
+        compile_source(INTEGER_LOOPS.replace("WHAT", what), "k.tk")
+    [said] = raised.value.diagnostics
+    assert said.code == "TK102"
+    assert said.message.startswith(told)

@@ -507,3 +507,19 @@ kernel k(X: global[i32, N], Y: global[i32, N]):
     assert not tkc.compile(text).emulate(x, y, sm_count=1).findings
     i = np.arange(50)
     assert (y == -(-x.astype(np.int64) // (i % 32 + 1)) - (-i // 7)).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "threads"),
+    [
+        ("sync 1 + 2 * 3, 32", 7, 32),
+        ("sync BM // 16 - 1, BM - 32", 3, 32),
+        ("arrive 9 - 3 - 2, 64", 4, 64),
+        ("for j in unroll(1): sync j + 2, 32", 2, 32),
+        ("sync BM % 7, 32", 1, 32),
+    ],
+)
+def test_the_number_of_a_barrier_may_be_computed(line: str, number: int, threads: int) -> None:
+    module = compiled(with_line(line))
+    [found] = [op for op in module.walk() if isinstance(op, NamedBarrierOp)]
+    assert (found.number.value.data, found.threads.value.data) == (number, threads)

@@ -159,7 +159,7 @@ def same(
     if a is b or (a, b) in taken:
         return True
     counters = {} if counters is None else counters
-    if isinstance(a, BlockArgument) or isinstance(b, BlockArgument):
+    if type(a) is BlockArgument or type(b) is BlockArgument:
         return counters.get(a) is b or _carried_alike(carried(a), carried(b), counters, taken)
     x, y = a.owner, b.owner
     if isinstance(x, s.WorkLoopOp | s.ForOp):

@@ -111,10 +111,32 @@ def twice(first: Place, second: Place, verdict: str) -> Finding:
         verdict,
         blocks[0][0],
         blocks[1][0],
-        remedy="a pipe that hands the slot over: the role that has it puts, the one that has it next gets",
+        remedy=_remedy(first, second),
         roles=tuple(dict.fromkeys(roles)),
         other=f"`{blocks[0][1]}`",
     )
+
+
+def _remedy(first: Place, second: Place) -> str:
+    """What would order them; a condition round one of them alone may hide that something does."""
+    told = (
+        "a pipe that hands the slot over: the role that has it puts, the one that has it next gets"
+    )
+    if _conditions(first.event.op) == _conditions(second.event.op):
+        return told
+    return (
+        f"{told}; where one does, the condition that stands round one of the two blocks alone hides it: round both, or "
+        "in the `where` of a schedule, it can be followed"
+    )
+
+
+def _conditions(op: Operation | None) -> int:
+    """The conditions of the program round an operation in its role."""
+    count = 0
+    while op is not None and not isinstance(op, s.RoleOp):
+        count += isinstance(op, s.IfOp)
+        op = op.parent_op()
+    return count
 
 
 def _tile(place: Place) -> str:

@@ -119,7 +119,8 @@ class Liveness:
     # Backward: segments open at a last use and close at the definition.
 
     def _use(self, value: SSAValue, at: int) -> None:
-        value = root(value)
+        if type(value.owner) is SliceOp:
+            value = root(value)
         if value not in self._open and type(value.owner) not in _WITHOUT_SEGMENTS:
             self._open[value] = at
             self._opened.append(value)

@@ -10,7 +10,17 @@ from typing import IO, Any
 
 from click.exceptions import Exit
 
-from tkc.diagnostics import CODES, REMARKS, Bug, Diagnostic, Severity, TkcError, nearest, to_json
+from tkc.diagnostics import (
+    CODES,
+    REMARKS,
+    Bug,
+    Diagnostic,
+    Edit,
+    Severity,
+    TkcError,
+    nearest,
+    to_json,
+)
 
 FORMATS = ("text", "json", "sarif")
 
@@ -151,11 +161,23 @@ def _sarif_result(diagnostic: Diagnostic, rule: int) -> dict[str, Any]:
     }
     related = [
         {"id": i, "message": {"text": note.message}, **(_sarif_place(note) or {})}
-        for i, note in enumerate(diagnostic.notes)
+        for i, note in enumerate(diagnostic.all_notes)
     ]
     if related:
         result["relatedLocations"] = related
+    if diagnostic.fix:
+        result["fixes"] = [_sarif_fix(diagnostic.fix)]
     return result
+
+
+def _sarif_fix(fix: Edit) -> dict[str, Any]:
+    """What `tkc check --fix` writes, as a replacement of a region (SARIF 2.1.0, 3.55 to 3.57)."""
+    place = _sarif_place(fix)
+    assert place is not None
+    physical = place["physicalLocation"]
+    replacement = {"deletedRegion": physical["region"], "insertedContent": {"text": fix.text}}
+    change = {"artifactLocation": physical["artifactLocation"], "replacements": [replacement]}
+    return {"description": {"text": f"write `{fix.text}`"}, "artifactChanges": [change]}
 
 
 def _sarif_places(diagnostic: Diagnostic) -> list[dict[str, Any]]:

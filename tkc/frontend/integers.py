@@ -11,11 +11,12 @@ import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 import tkc.frontend.wide as wide
+from tkc.diagnostics import nearest
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe
 from tkc.frontend.explicit_program import I1, I32, WIDE, Number
 from tkc.frontend.scope import Block, Failed, Index, Int
-from tkc.frontend.sizes import LIMIT, NoValue, Size, combine
+from tkc.frontend.sizes import LIMIT, NoValue, Size, combine, show
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
@@ -332,6 +333,34 @@ def _either(condition: P.Value, then: P.Value, otherwise: P.Value, span: Span) -
     if X.accesses((then, otherwise)):
         return X.Choose(condition, then, otherwise, then.type, span)
     return P.Apply("select", (condition, then, otherwise), then.type, span)
+
+
+BLOCK_WORDS = ("index", "first", "last", "part")
+"""What is asked of a block."""
+
+
+def instead(values: Values, x: Any, e: S.Attribute) -> str:
+    """What to write where blocks are asked so, and integers are not; a block's own words where one is misspelt."""
+    name = e.name.text
+    if isinstance(x, Block):
+        near = nearest(name, list(BLOCK_WORDS))
+        return (
+            f"; did you mean `.{near}`"
+            if near
+            else ": it has `.index`, `.first`, `.last` and `.part(i, n)`"
+        )
+    if name not in BLOCK_WORDS or not (isinstance(x, Int | Index) or is_integer(x)):
+        return ""
+    said = values.scope.source.excerpt(e.base.span)
+    ways = {
+        "index": f"it is the number, `{said}`",
+        "first": f"`{said} == 0` says so, where it counts from 0",
+    }
+    last = f"{show(x.axis.extent)} - 1" if isinstance(x, Index) else "n - 1"
+    ways["last"] = f"`{said} == {last}` says so" + (
+        "" if isinstance(x, Index) else ", in a `range(n)`"
+    )
+    return f": {ways[name]}; blocks, as of `blocks(N, 64)`, have it" if name in ways else ""
 
 
 def of_block(values: Values, block: Block, name: str, span: Span) -> P.Value | None:

@@ -352,7 +352,7 @@ class Values:
                 return found
         elif name == "T":
             self.fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
-        hint = f": {SAID[name]}" if name in SAID and self.in_registers(x) else ""
+        hint = f": {SAID[name]}" if name in SAID and self.in_registers(x) else N.instead(self, x, e)
         self.fail("TK102", f"{describe(x)} has no `.{name}`{hint}", e.name.span)
 
     def _choice(self, e: S.Choice) -> Any:

@@ -8,6 +8,7 @@ the ids of operations, never by lines of text. `analysis.certificates` checks th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, StringAttr
@@ -93,7 +94,7 @@ class Certificate(NamedTuple):
 def label(op: Operation) -> str:
     """The name of an operation in certificates: its id, or the one given by `name_sites`."""
     given = op.attributes.get(SITE) or op.properties.get("id")
-    return given.data if isinstance(given, StringAttr) else ""
+    return given.data if given.__class__ is StringAttr else ""  # pyright: ignore
 
 
 def name_sites(role: str, ops: Sequence[Operation]) -> None:
@@ -102,8 +103,8 @@ def name_sites(role: str, ops: Sequence[Operation]) -> None:
     taken: set[str] = set()
     for op in ops:
         own = op.properties.get("id")
-        if isinstance(own, StringAttr) and own.data not in taken:
-            taken.add(own.data)
+        if own.__class__ is StringAttr and own.data not in taken:  # pyright: ignore
+            taken.add(own.data)  # pyright: ignore
             continue
         base = f"{role}.{op.name.removeprefix('stage.')}"
         while (name := f"{base}.{counts.get(base, 0)}") in taken:
@@ -122,7 +123,7 @@ def origin(id: str) -> str:
 
 def write(module: ModuleOp, certificates: Sequence[Certificate]) -> None:
     if certificates:
-        module.attributes[KEY] = ArrayAttr([_kernel(c) for c in certificates])
+        module.attributes[KEY] = ArrayAttr([_Writer().kernel(c) for c in certificates])
 
 
 def read(module: ModuleOp) -> list[Certificate]:
@@ -136,53 +137,58 @@ def read(module: ModuleOp) -> list[Certificate]:
         raise ValueError(f"the certificates of the module cannot be read: {error}") from None
 
 
-def _words(words: Sequence[str]) -> ArrayAttr[StringAttr]:
-    return ArrayAttr([StringAttr(w) for w in words])
+class _Writer:
+    """Makes each text, number and step of a certificate once: most stand in many chains."""
 
+    def __init__(self) -> None:
+        self.word, self.number = cache(StringAttr), cache(IntAttr)
+        self.links: dict[Link, Attribute] = {}
 
-def _numbers(numbers: Sequence[int]) -> ArrayAttr[IntAttr]:
-    return ArrayAttr([IntAttr(n) for n in numbers])
+    def words(self, words: Sequence[str]) -> ArrayAttr[StringAttr]:
+        return ArrayAttr([self.word(w) for w in words])
 
+    def numbers(self, numbers: Sequence[int]) -> ArrayAttr[IntAttr]:
+        return ArrayAttr([self.number(n) for n in numbers])
 
-def _chain(chain: tuple[Link, ...] | None) -> Attribute:
-    if chain is None:
-        return StringAttr("none")
-    return ArrayAttr([_words([str(x.start), str(x.end), x.rule]) for x in chain])
+    def link(self, link: Link) -> Attribute:
+        if link not in self.links:
+            self.links[link] = self.words([str(link.start), str(link.end), link.rule])
+        return self.links[link]
 
+    def chain(self, chain: tuple[Link, ...] | None) -> Attribute:
+        return self.word("none") if chain is None else ArrayAttr([self.link(x) for x in chain])
 
-def _kernel(c: Certificate) -> DictionaryAttr:
-    orders = [
-        DictionaryAttr(
+    def order(self, o: Order) -> DictionaryAttr:
+        return DictionaryAttr(
             {
-                "first": StringAttr(str(o.first)),
-                "second": StringAttr(str(o.second)),
-                "operands": _words(o.operands),
-                "owner": IntAttr(o.owner),
-                "forward": _chain(o.forward),
-                "back": _chain(o.back),
-                "model": StringAttr(o.model),
+                "first": self.word(str(o.first)),
+                "second": self.word(str(o.second)),
+                "operands": self.words(o.operands),
+                "owner": self.number(o.owner),
+                "forward": self.chain(o.forward),
+                "back": self.chain(o.back),
+                "model": self.word(o.model),
             }
         )
-        for o in c.orders
-    ]
-    sites = [
-        DictionaryAttr(
+
+    def site(self, s: Site) -> DictionaryAttr:
+        return DictionaryAttr(
             {
-                **{name: StringAttr(getattr(s, name)) for name in Site._fields[:7]},
-                "orders": _numbers(s.orders),
-                "rested": _numbers(s.rested),
+                **{name: self.word(getattr(s, name)) for name in Site._fields[:7]},
+                "orders": self.numbers(s.orders),
+                "rested": self.numbers(s.rested),
             }
         )
-        for s in c.sites
-    ]
-    return DictionaryAttr(
-        {
-            "kernel": StringAttr(c.kernel),
-            "model": StringAttr(c.model),
-            "orders": ArrayAttr(orders),
-            "sites": ArrayAttr(sites),
-        }
-    )
+
+    def kernel(self, c: Certificate) -> DictionaryAttr:
+        return DictionaryAttr(
+            {
+                "kernel": self.word(c.kernel),
+                "model": self.word(c.model),
+                "orders": ArrayAttr([self.order(o) for o in c.orders]),
+                "sites": ArrayAttr([self.site(s) for s in c.sites]),
+            }
+        )
 
 
 def _plain(attribute: Attribute) -> Any:

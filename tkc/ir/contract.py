@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -41,19 +42,23 @@ def to_attribute(value: Any) -> Attribute:
 
 def from_attribute(attribute: Attribute) -> Any:
     """The JSON value of an attribute made by `to_attribute`."""
-    match attribute:
-        case UnitAttr():
-            return None
-        case IntegerAttr():
-            number = attribute.value.data
-            return bool(number) if attribute.type == i1 else number
-        case _IntAttr():
-            return attribute.data
-        case StringAttr():
-            return attribute.data
-        case DictionaryAttr():
-            return {k: from_attribute(v) for k, v in attribute.data.items()}
-        case ArrayAttr():
-            return [from_attribute(v) for v in attribute.data]
-        case _:
-            raise TypeError(f"a contract holds no {attribute}")
+    read = _READ.get(type(attribute))
+    if read is None:
+        raise TypeError(f"a contract holds no {attribute}")
+    return read(attribute)
+
+
+def _number(attribute: IntegerAttr) -> int | bool:
+    number = attribute.value.data
+    return bool(number) if attribute.type == i1 else number
+
+
+_READ: dict[type[Attribute], Callable[[Any], Any]] = {
+    UnitAttr: lambda _: None,
+    IntegerAttr: _number,
+    _IntAttr: lambda attribute: attribute.data,
+    StringAttr: lambda attribute: attribute.data,
+    DictionaryAttr: lambda attribute: {k: from_attribute(v) for k, v in attribute.data.items()},
+    ArrayAttr: lambda attribute: [from_attribute(v) for v in attribute.data],
+}
+"""By exact types: asking one class after another takes longer than reading."""

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Attribute, Block, BlockArgument, OpResult, SSAValue, SSAValues
+from xdsl.ir import (
+    Attribute,
+    Block,
+    BlockArgument,
+    BlockOps,
+    Operation,
+    OpResult,
+    SSAValue,
+    SSAValues,
+)
 from xdsl.irdl import (
     BaseAttr,
     IRDLOperation,
@@ -36,9 +46,27 @@ from tkc.ir.syntax import checking_traits
 T = TypeVar("T", bound=IRDLOperation)
 
 
-for _node in (OpResult, BlockArgument, Block):  # as in xDSL, but without a call of Python's
+# As in xDSL, but without a call of Python's, or with one where there are three.
+for _node in (OpResult, BlockArgument, Block):
     _node.__eq__ = object.__eq__  # type: ignore[method-assign]
     _node.__hash__ = object.__hash__  # type: ignore[method-assign]
+for _part, _neighbour in (
+    *((Operation, n) for n in ("next_op", "prev_op")),
+    *((Block, n) for n in ("first_op", "last_op")),
+):
+    setattr(_part, _neighbour, property(attrgetter(f"_{_neighbour}")))
+
+
+def _each(ops: BlockOps) -> Iterator[Operation]:
+    """What a block has; what is yielded may be taken away."""
+    at = ops.block.first_op
+    while at is not None:
+        following = at.next_op
+        yield at
+        at = following
+
+
+BlockOps.__iter__ = _each  # type: ignore[method-assign]
 
 
 def irdl_op_definition(kind: type[T]) -> type[T]:

@@ -20,6 +20,7 @@ from tkc.ir.isa.targets import TARGETS, Target
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.instruction import Instruction
 from tkc.ir.ptx.shape import Spelling
+from tkc.ir.syntax import all_inside
 from tkc.ir.target import target_of
 
 
@@ -48,7 +49,7 @@ class CheckTargetPass(ModulePass):
         target = target_of(op)
         found: list[Diagnostic] = []
         accepted: set[int] = set()
-        for inner in op.walk():
+        for inner in all_inside(op):
             if not isinstance(inner, Instruction):
                 continue
             try:

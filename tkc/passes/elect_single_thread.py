@@ -31,6 +31,7 @@ from tkc.ir.stage.scalar import arith, const
 from tkc.ir.stage.tensor_operands import TensorMmaOp
 from tkc.ir.stage.types import AccumulatorType
 from tkc.ir.stage.words import words
+from tkc.ir.syntax import all_inside
 
 
 class Who(StrEnum):
@@ -50,7 +51,7 @@ class ElectSingleThreadPass(ModulePass):
     name = "elect-single-thread"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for role in [r for r in op.walk() if isinstance(r, s.RoleOp)]:
+        for role in [r for r in all_inside(op) if isinstance(r, s.RoleOp)]:
             RoleElection(role).run()
 
 

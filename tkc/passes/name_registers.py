@@ -350,7 +350,8 @@ def _for_each_value(block: Block, name: Callable[[SSAValue], None]) -> None:
     op = block.first_op
     while op is not None:
         if type(op) is SliceOp:
-            retype(op.result, op.part_of(type_of(op.whole)))
+            (whole,), (part,) = op._operands, op.results  # pyright: ignore[reportPrivateUsage]
+            retype(part, op.part_of(type_of(whole)))
         elif type(op) is not ImmOp:
             for result in op.results:
                 name(result)

@@ -24,6 +24,7 @@ from tkc.ir.isa.mma import select
 from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.elements import AtomicOp, CopyElementsOp, LoadElementOp, StoreElementOp
+from tkc.ir.syntax import all_inside
 from tkc.ir.target import target_of
 from tkc.ir.tile.explicit import ClusterCopyOp, ReadColumnsOp, TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
@@ -90,7 +91,7 @@ class SelectSwizzlePass(ModulePass):
     name = "select-swizzle"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for tile in [o for o in op.walk() if isinstance(o, SharedOp)]:
+        for tile in [o for o in all_inside(op) if isinstance(o, SharedOp)]:
             old = tile.tile.type
             assert isinstance(old, SharedType)
             if old.swizzle.data != AUTO:

@@ -205,12 +205,12 @@ class Body:
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def _few(self, op: s.ForOp) -> bool:
-        """Whether a loop has one turn, or few and its counters go on in others that something stands between."""
+        """Whether a loop is one turn without counters, or few whose counters go on behind something in others."""
         values = self.ops.values
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
-        if turns == 1:
+        if turns == 1 and not op.inits:
             return True
         return any(
             len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits

@@ -115,7 +115,8 @@ def _told(hazard: Hazard) -> Finding:
         "unknown",
         one.event.op if one.event.op is not None else one.event,
         other.event.op if other.event.op is not None else other.event,
-        remedy="a `barrier` instead, which is followed; `tkc emulate` finds races by running the kernel",
+        remedy="followed are a `barrier`, and a constant that is stored once to a word of its own in each turn of the "
+        "loops round both, `F[m, n]` in `for m, n in work`; `tkc emulate` finds races by running the kernel",
         other=describe(one),
         severity=Severity.WARNING,
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.ends_of_loops import at_the_ends, move_out
@@ -138,6 +139,10 @@ def _formula(value: SSAValue, deep: int = 12) -> Formula | None:
         return None
     if SCALARS[op.kind.data].predicate and all(p[0] == "const" for p in parts):
         return "const", int(SCALARS[op.kind.data].of(*(p[1] for p in parts)))
+    if not isinstance(
+        op.inputs[0].type, IntegerType
+    ):  # neither `a < b` nor `a >= b` holds of a NaN
+        return f"float {op.kind.data}", *parts
     return op.kind.data, *parts
 
 
@@ -182,7 +187,18 @@ def _divided(formula: Formula) -> Formula:
     return formula
 
 
-_SIGNS = {"lt": "<", "eq": "==", "add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%"}
+_SIGNS = {
+    "gt": ">",
+    "le": "<=",
+    "ge": ">=",
+    "lt": "<",
+    "eq": "==",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "//",
+    "mod": "%",
+}
 
 
 def _words(question: Formula, holds: bool) -> str:
@@ -200,6 +216,7 @@ def _words(question: Formula, holds: bool) -> str:
 
 def _written(formula: Formula) -> str:
     kind, *parts = formula
+    kind = kind.removeprefix("float ")
     if kind in ("size", "argument", "const"):
         return str(parts[0])
     if kind in _SIGNS and len(parts) == 2:

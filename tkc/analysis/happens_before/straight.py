@@ -1,4 +1,9 @@
-"""Integers of a role computed again and again from other values: written out once as a list of steps."""
+"""Integers of a role computed again and again from other values: written out once as a list of steps.
+
+Counters that only grow are looked at modulo a number. Whether a value is then what it is says by how much it rises
+where the counters rise by that number: `t % 4` by nothing, if it is a multiple of 4, `t // 2` by half of it; of `t < 9`
+nothing is known.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +28,20 @@ class Straight:
         self.evaluator, self.names = evaluator, names
         self.places = {name: n for n, name in enumerate(names)}
         self.steps: list[Step] = []
+        self.rises: list[Step] = []
         self.wanted = [self.place(value) for value in values]
 
     def __call__(self, given: Sequence[int | None]) -> Numbers:
         numbers: Numbers = list(given)
         self.follow(numbers)
         return [numbers[n] for n in self.wanted]
+
+    def risen(self, given: Sequence[int | None]) -> Numbers:
+        """By how much all that is written out rises where the names rise so; None where that is not known."""
+        numbers: Numbers = list(given)
+        for rise in self.rises:
+            numbers.append(rise(numbers))
+        return numbers
 
     def place(self, value: SSAValue) -> int:
         """Where a value is among the numbers, written out if it is not yet."""
@@ -52,6 +65,7 @@ class Straight:
             stack.pop()
             if now not in places:
                 self.steps.append(self._step(now, [places[v] for v in parts]))
+                self.rises.append(self._rise(now, [places[v] for v in parts]))
                 places[now] = len(self.names) + len(self.steps) - 1
 
     def _parts(self, value: SSAValue) -> list[SSAValue]:
@@ -108,8 +122,37 @@ class Straight:
             return self._after(value, parts)
         return self._otherwise(value)
 
-    def _after(self, value: SSAValue, parts: list[int]) -> Step:
-        """What a loop carries after few turns."""
+    def _rise(self, value: SSAValue, parts: list[int]) -> Step:
+        """By how much a value rises, from how much its parts do."""
+        op, constant = value.owner, self.evaluator.constant
+        if type(op) is ArithOp and op.kind.data != "select":
+            if op.kind.data not in RISES or len(parts) != 2:
+                return lambda rises: _level(rises, parts)
+            of, one, other = RISES[op.kind.data], *parts
+            a, b = (constant(v) for v in op.inputs)
+
+            def rise(rises: Numbers) -> int | None:
+                x, y = rises[one], rises[other]
+                return None if x is None or y is None else 0 if x == y == 0 else of(x, y, a, b)
+
+            return rise
+        if parts and type(op) in (s.IfOp, ArithOp):
+            test, *ways = parts
+            return lambda rises: (
+                rises[ways[0]] if rises[test] == 0 and rises[ways[0]] == rises[ways[1]] else None
+            )
+        if len(parts) == 1:
+            (same,) = parts
+            return lambda rises: rises[same]
+        if parts:
+            return self._after(value, parts, rising=True)
+        if constant(value) is not None:
+            return lambda _: 0
+        every = [*range(len(self.names))]
+        return lambda rises: _level(rises, every)
+
+    def _after(self, value: SSAValue, parts: list[int], rising: bool = False) -> Step:
+        """What a loop carries after few turns, or by how much that rises."""
         evaluator, loop = self.evaluator, self._turned(value.owner)
         assert loop is not None
         turns, rows, count = self._turns(loop) or 0, evaluator.carried[loop], len(self.names)
@@ -132,7 +175,8 @@ class Straight:
                 return first + turns * step
             state, beside = [numbers[n] for n in inits], numbers[:count]
             for turn in range(turns):
-                state = body([*state, first + turn * step, *beside])
+                given = [*state, first + turn * step, *beside]
+                state = [body.risen(given)[n] for n in body.wanted] if rising else body(given)
             return state[number]
 
         return after
@@ -151,6 +195,43 @@ class Straight:
             return known
 
         return through
+
+
+def _level(rises: Numbers, parts: Sequence[int]) -> int | None:
+    """Nothing, where no part rises; else it is not known."""
+    return 0 if all(rises[n] == 0 for n in parts) else None
+
+
+def _in_parts(by: Callable[[int], int], left: Callable[[int, int], int]) -> Rise:
+    """Of a division of what rises by a constant that divides that rise."""
+
+    def rise(x: int, y: int, a: int | None, b: int | None) -> int | None:
+        if y or b is None or b < 0 or (each := by(b)) <= 0:
+            return None
+        return None if x % each else left(x, each)
+
+    return rise
+
+
+def _times(x: int, y: int, a: int | None, b: int | None) -> int | None:
+    if not y and b is not None:
+        return x * b
+    return y * a if not x and a is not None else None
+
+
+Rise = Callable[[int, int, "int | None", "int | None"], "int | None"]
+"""From by how much two values rise, and from what they are where that is constant."""
+
+RISES: dict[str, Rise] = {
+    "add": lambda x, y, a, b: x + y,
+    "sub": lambda x, y, a, b: x - y,
+    "mul": _times,
+    "div": _in_parts(lambda b: b, lambda x, each: x // each),
+    "shr": _in_parts(lambda b: 1 << b if b < 32 else 0, lambda x, each: x // each),
+    "mod": _in_parts(lambda b: b, lambda x, each: 0),
+    "and": _in_parts(lambda b: 1 << b.bit_length(), lambda x, each: 0),
+}
+"""Of the operations that something rising may go through. Of others nothing may rise."""
 
 
 def _of(kind: str, parts: list[int]) -> Step:

@@ -6,7 +6,7 @@ not known; nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from math import prod
@@ -59,6 +59,9 @@ class Orbit:
     states: list[dict[SSAValue, int]]
     first: int
     names: dict[tuple[Operation | None, SSAValue], SSAValue]
+    rises: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    """By how much more than its state says a value is after a repetition: what only grows is looked at modulo a
+    number."""
 
 
 @dataclass
@@ -224,7 +227,8 @@ class Values(Evaluator):
                 d = self.constant(op.inputs[1])
                 if d is None:
                     continue
-                d = 1 << d if op.kind.data == "shr" and 0 <= d < 16 else d + (op.kind.data == "and")
+                if op.kind.data in ("shr", "and"):
+                    d = 1 << min(max(d, 0), 16) if op.kind.data == "shr" else 1 << d.bit_length()
                 if 1 < d <= 64:
                     divisors.add(d)
         return 2 * prod(divisors)
@@ -272,16 +276,25 @@ class Values(Evaluator):
         if induction is not None:
             names.append(induction[0])
             state.append(induction[1])
+        rises = {c.arguments[0]: self.wrap for c in counters if self._by_one(c)}
+        if induction is not None and not induction[3]:
+            rises[induction[0]] = induction[2] * self.wrap
         after = [self._after_turn(n, counters, names) for n in range(len(chain))]
+        uneven = self._uneven(counters, names, rises, after)
+        if uneven:
+            return uneven
         seen: dict[tuple[int, ...], int] = {}
         states: list[dict[SSAValue, int]] = []
         for turn in range(LONGEST):
             key = tuple(state)
             if key in seen:
-                return Orbit(chain, states, seen[key], self._names(chain, counters, induction))
+                return Orbit(
+                    chain, states, seen[key], self._names(chain, counters, induction), rises
+                )
             seen[key] = turn
             states.append(dict(zip(names, state, strict=True)))
-            state = self._next(counters, state, [step(state) for step in after])
+            ways = [steps(state[: len(own)]) for steps, own in after]
+            state = self._next(counters, state, ways)
             lost = {c.arguments[0] for c, n in zip(counters, state, strict=True) if n is None}
             if lost:
                 return lost
@@ -303,22 +316,44 @@ class Values(Evaluator):
                 return False
         first = counter.steps[0].owner
         assert isinstance(first, ArithOp)
-        by_one = first.kind.data == "add" and self.constant(first.inputs[1]) == 1
-        return not by_one or not self._divided(counter)
+        return not (first.kind.data == "add" and self.constant(first.inputs[1]) == 1)
 
-    def _divided(self, counter: Counter) -> bool:
+    def _by_one(self, counter: Counter) -> bool:
+        """Whether each turn adds one."""
         return all(
-            _only_divided(*pair) for pair in zip(counter.arguments, counter.steps, strict=True)
+            isinstance(op := step.owner, ArithOp)
+            and op.kind.data == "add"
+            and op.inputs[0] is argument
+            and self.constant(op.inputs[1]) == 1
+            for argument, step in zip(counter.arguments, counter.steps, strict=True)
         )
+
+    def _uneven(
+        self,
+        counters: list[Counter],
+        names: list[SSAValue],
+        rises: dict[SSAValue, int],
+        after: list[tuple[Straight, list[SSAValue]]],
+    ) -> set[SSAValue]:
+        """The counters that go on otherwise where what only grows is larger: they cannot be followed."""
+        found: set[SSAValue] = set()
+        if not rises:
+            return found
+        given = [rises.get(v, 0) for v in names]
+        for steps, own in after:
+            risen = steps.risen(given[: len(own)])
+            for counter, place in zip(counters, steps.wanted, strict=True):
+                if risen[place] != rises.get(counter.arguments[0], 0):
+                    found.add(counter.arguments[0])
+        return found
 
     def _after_turn(
         self, number: int, counters: list[Counter], names: list[SSAValue]
-    ) -> Callable[[list[int]], list[int | None]]:
-        """What a turn of one loop of the chain makes of the counters."""
+    ) -> tuple[Straight, list[SSAValue]]:
+        """What a turn of one loop of the chain makes of the counters, and of what."""
         mine = [c.arguments[number] for c in counters]
         own = [*mine, *names[len(mine) :]] if number == 0 else mine
-        steps = Straight(self, [c.steps[number] for c in counters], own)
-        return lambda state: steps(state[: len(own)])
+        return Straight(self, [c.steps[number] for c in counters], own), own
 
     def _next(
         self, counters: list[Counter], state: list[int], ways: list[list[int | None]]
@@ -329,7 +364,7 @@ class Values(Evaluator):
             values = {way[n] for way in ways}
             value = values.pop() if len(values) == 1 else None
             if value is not None and value == state[n] + 1 and value >= self.wrap:
-                value -= self.wrap if self._divided(counter) else 0
+                value -= self.wrap if self._by_one(counter) else 0
             made.append(value)
         return made
 
@@ -375,8 +410,16 @@ class Values(Evaluator):
                     break
                 numbers.append(number)
             if len(numbers) == len(rows):
+                if orbit.rises:
+                    given = [orbit.rises.get(a, 0) for a in self._named(orbit, inside)]
+                    if straight.risen(given)[place] != 0:
+                        continue
                 return _shortest(orbit.chain, numbers, orbit.first)
         return None
+
+    def _named(self, orbit: Orbit, inside: Operation | None) -> list[SSAValue]:
+        """What the names that `_written` begins with are of an orbit's state."""
+        return [a for (where, _), a in orbit.names.items() if where is inside]
 
     def _orbits_round(self, at: Operation) -> list[tuple[Orbit, Operation | None]]:
         """The orbits that may tell a value at an operation, each with its loop round that; None: it stands beside."""
@@ -430,24 +473,6 @@ def _beside(at: Operation, loop: Operation) -> bool:
         if not isinstance(op, s.IfOp):
             return False
     return op is not None
-
-
-def _only_divided(value: SSAValue, step: SSAValue) -> bool:
-    """Whether a growing counter is only counted on, handed on and divided."""
-    for v in (value, step):
-        for use in v.uses:
-            op = use.operation
-            if isinstance(op, s.YieldOp | s.ForOp) or op.name == "stage.while":
-                continue
-            if not isinstance(op, ArithOp) or op.kind.data not in (
-                "add",
-                "div",
-                "mod",
-                "and",
-                "shr",
-            ):
-                return False
-    return True
 
 
 def _shortest(chain: Chain, numbers: list[int], first: int) -> Table:

@@ -116,8 +116,8 @@ class Target(NamedTuple):
 
     def lacks(self, needs: Iterable[Feature]) -> tuple[Feature, ...]:
         """The features of `needs` that are not here, in the order of `Feature`."""
-        wanted = frozenset(needs)
-        return tuple(f for f in Feature if f in wanted and f not in self.features)
+        missing = frozenset(needs) - self.features
+        return tuple(f for f in Feature if f in missing) if missing else ()
 
 
 _F = Feature

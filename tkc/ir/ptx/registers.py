@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from xdsl.ir import Data, SSAValue, TypeAttribute
@@ -136,7 +138,7 @@ class RegisterType(Data[Registers], TypeAttribute):
         prefix = PREFIXES[kind]
         return tuple([f"%{prefix}{base + step * i}" for i in range(count or 1)])
 
-    @property
+    @cached_property
     def top(self) -> int:
         """One past the highest index in use."""
         _, count, base, step = self.data
@@ -165,9 +167,8 @@ def reg(kind: str, count: int = 0, base: int = -1, step: int = 1) -> RegisterTyp
     return _types.get((kind, count, base, step)) or RegisterType(Registers(kind, count, base, step))
 
 
-def type_of(value: SSAValue) -> RegisterType:
-    """The register type of a value of this dialect."""
-    return value.type  # pyright: ignore[reportReturnType]
+type_of: Callable[[SSAValue], RegisterType] = attrgetter("_type")
+"""The register type of a value of this dialect."""
 
 
 def retype(value: SSAValue, type: RegisterType) -> None:

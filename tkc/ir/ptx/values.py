@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
@@ -33,8 +35,8 @@ class ImmOp(Operation):
 
     @property
     def text(self) -> str:
-        value = self.value.value.data
-        match type_of(self.result).kind:
+        (result,), value = self.results, self.properties["value"].value.data  # pyright: ignore
+        match type_of(result).kind:
             case "f32":
                 return f"0f{value & 0xFFFFFFFF:08X}"
             case "f64":
@@ -68,21 +70,21 @@ class SliceOp(Operation):
 
     def part_of(self, whole: RegisterType) -> RegisterType:
         """The type of this part, where the tuple has type `whole`."""
-        return whole.part(self.start.value.data, self.count.value.data, self.step.value.data)
+        of: Any = self.properties
+        return whole.part(of["start"].value.data, of["count"].value.data, of["step"].value.data)
 
     def verify_(self) -> None:
-        whole, part = type_of(self._operands[0]), type_of(self.results[0])
-        start, count, step = (self.properties[n].value.data for n in _PART)  # pyright: ignore
+        (whole,), (part,) = map(type_of, self._operands), map(type_of, self.results)
+        of: Any = self.properties
+        start, count, step = of["start"].value.data, of["count"].value.data, of["step"].value.data
         last = start + step * (max(count, 1) - 1)
         if not whole.count:
             raise VerifyException("a single register has no parts")
         if count < 0 or step < 1 or not 0 <= start <= last < whole.count:
             raise VerifyException(f"registers {start} to {last} of a tuple of {whole.count}")
-        if part != self.part_of(whole):
-            raise VerifyException(f"the part is {self.part_of(whole)}, not {part}")
-
-
-_PART = ("start", "count", "step")
+        expected = whole.part(start, count, step)
+        if part is not expected and part != expected:
+            raise VerifyException(f"the part is {expected}, not {part}")
 
 
 @irdl_op_definition
@@ -120,5 +122,5 @@ def is_constant(value: SSAValue) -> bool:
 def root(value: SSAValue) -> SSAValue:
     """The value whose registers this one is a part of: itself, unless it is a slice."""
     while type(owner := value.owner) is SliceOp:
-        value = owner.whole
+        (value,) = owner._operands  # pyright: ignore[reportPrivateUsage]
     return value

@@ -116,7 +116,7 @@ class StageOp(Operation):
     @property
     def executed_by(self) -> By | None:
         by = self.properties.get("by")
-        return By(by.data) if isinstance(by, StringAttr) else self.BY
+        return self.BY if by is None else By(by.data)  # pyright: ignore
 
 
 # Structure -----------------------------------------------------------------------------------------------------------
