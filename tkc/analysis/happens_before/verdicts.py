@@ -290,13 +290,11 @@ class Judge:
 
     def meetings(self, here: Place, there: Place, clock: Clock) -> Meetings:
         """Which differences of counts of a clock a pair's slots may be equal at."""
-        first, second = here.access, there.access
-        if (
-            first.ring != second.ring
-        ):  # nothing says which slots of the one lie in which of the other
-            first, second = replace(first, slot=None), replace(second, slot=None)
+        one = two = None
+        if here.access.ring == there.access.ring:
+            one, two = self.row(here.access.slot, clock), self.row(there.access.slot, clock)
+        # else nothing says which slots of the one lie in which of the other
         turns = self._turns(here, clock), self._turns(there, clock)
-        one, two = self.row(first.slot, clock), self.row(second.slot, clock)
         if turns != (None, None):
             return self._rows_meet(one, two, turns)
         if clock is self.graph.kernel or self._in_one_turn(here, there, clock):
