@@ -251,6 +251,13 @@ def test_each_room_has_a_readme() -> None:
     assert not long, f"a README fits on a screen or two: {long}"
 
 
+def test_each_example_is_named_where_they_are_listed() -> None:
+    listed = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    assert {f"`{p.name}`" for p in (ROOT / "examples").glob("*.tk")} == set(
+        re.findall(r"`\w+\.tk`", listed)
+    )
+
+
 def test_no_property_asks_how_fast_the_machine_is() -> None:
     """Hypothesis gives each example 200 ms, unless told otherwise: conftest.py does."""
     assert settings().deadline is None

@@ -107,7 +107,11 @@ def make(
     for name in specs:
         if name not in arguments and name not in free:
             near = nearest(name, (*arguments, *free))
-            hint = f"; did you mean {near}?" if near else ""
+            hint = (
+                f"; did you mean {near}?"
+                if near
+                else f"; there are {', '.join((*arguments, *free))}"
+            )
             found.error("TK401", f"{kernel['entry']} has no argument {name}{hint}")
     # Scales come with the data that are made; where those are missing too, one word will give both.
     with_data = {

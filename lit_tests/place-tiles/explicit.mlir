@@ -15,7 +15,8 @@
 // CHECK: sym_name = "two", warps = 4
 // CHECK: stage.read_accumulator %{{.*}}, %{{.*}}, %some {row_block = 0 : i32}
 // CHECK: stage.store_shared %{{.*}}, %c, %zero
-// CHECK: stage.tma_store %c, %zero, %C
+// CHECK: %[[ROW:.*]] = stage.arith %one, %{{.*}} {kind = "mul"}
+// CHECK: stage.tma_store %c, %zero, %C, %[[ROW]],
 // CHECK: stage.while %zero
 
 builtin.module attributes {tkc.target = "sm_100a"} {
@@ -59,7 +60,8 @@ builtin.module attributes {tkc.target = "sm_100a"} {
       tile.for_blocks %M {size = 128 : i32} : (i32) do {
       ^bb0(%b: !tile.block<128, M>):
         %n = tile.part_at %b, %one {count = 2 : i32} : (!tile.block<128, M>, i32) -> (!tile.block<64, M>)
-        %to = tile.slice %C, %b, %n : (!tile.tensor<bf16, [M, N]>, !tile.block<128, M>, !tile.block<64, M>) -> (!tile.slice<bf16, [128, 64]>)
+        %at = tile.block_at %one : (i32) -> (!tile.block<128, M>)
+        %to = tile.slice %C, %at, %n : (!tile.tensor<bf16, [M, N]>, !tile.block<128, M>, !tile.block<64, M>) -> (!tile.slice<bf16, [128, 64]>)
         tile.tma_store %cs, %to : (!tile.shared<bf16, [128, 64], 1, "128B">, !tile.slice<bf16, [128, 64]>)
         tile.yield ()
       }

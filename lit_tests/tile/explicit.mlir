@@ -8,6 +8,7 @@
 // CHECK-NEXT: tile.mma %ds, %as, %as {trans_a = 0 : i32, trans_b = 1 : i32, alone}
 // CHECK: tile.read_columns %ds_1, %one, %some : (!tile.accum<f32, [128, 128], 2>, i32, i1) -> (!tile.regs<f32, [128, 64]>)
 // CHECK: tile.part_at %b_1, %one {count = 2 : i32} : (!tile.block<128, M>, i32) -> (!tile.block<64, M>)
+// CHECK-NEXT: tile.block_at %one : (i32) -> (!tile.block<128, M>)
 // CHECK: tile.tma_store %cs, %to
 // CHECK-NEXT: tile.tma_prefetch %to {hint = "evict_last"}
 // CHECK-NEXT: tile.tma_load %to, %cs, %full, %one, %zero, %one {hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>}
@@ -55,7 +56,8 @@ builtin.module attributes {tkc.target = "sm_100a"} {
       tile.for_blocks %M {size = 128 : i32} : (i32) do {
       ^bb0(%b: !tile.block<128, M>):
         %n = tile.part_at %b, %one {count = 2 : i32} : (!tile.block<128, M>, i32) -> (!tile.block<64, M>)
-        %to = tile.slice %C, %b, %n : (!tile.tensor<bf16, [M, N]>, !tile.block<128, M>, !tile.block<64, M>) -> (!tile.slice<bf16, [128, 64]>)
+        %at = tile.block_at %one : (i32) -> (!tile.block<128, M>)
+        %to = tile.slice %C, %at, %n : (!tile.tensor<bf16, [M, N]>, !tile.block<128, M>, !tile.block<64, M>) -> (!tile.slice<bf16, [128, 64]>)
         tile.tma_store %cs, %to : (!tile.shared<bf16, [128, 64], 1, "128B">, !tile.slice<bf16, [128, 64]>)
         tile.tma_prefetch %to {hint = "evict_last"} : (!tile.slice<bf16, [128, 64]>)
         tile.tma_load %to, %cs, %full, %one, %zero, %one {hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 1, "128B">, !stage.mbarriers, i32, i32, i32)

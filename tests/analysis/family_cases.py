@@ -376,7 +376,7 @@ FAMILIES: dict[str, tuple[Case, ...]] = {
     "CVG": (
         Case(COUNTED_THREADS, (
             ((("            sync 3, 128\n            if n > 5", "            if read(F[thread]) > 0: sync 3, 128\n            if n > 5"),), "TK316", "sync 3"),
-            ((("            sync 3, 128\n            if n > 5", "            if warp < 2: sync 3, 128\n            if n > 5"),), "TK305", "sync 3"),
+            ((("            sync 3, 128\n            if n > 5", "            if warp < 2: sync 3, 128\n            if n > 5"),), "TK316", "sync 3"),
             ((("            sync 3, 128\n            if n > 5", "            if n > 7: sync 3, 128\n            if n > 5"),), "TK301", "read(v[0]"),
         )),
         Case(EXCHANGED, (

@@ -68,10 +68,10 @@ def test_pipes_that_hang_are_refused_where_the_second_role_waits(text: str, size
     assert "role load waits for a free slot of p, role math waits for an item of q" in found.message
     assert found.location is not None
     assert text.splitlines()[found.location.line - 1].strip() == GET_ONE
-    first, advice = found.notes
+    (first,) = found.notes
     assert first.location is not None
     assert text.splitlines()[first.location.line - 1].strip().startswith("put p: x")
-    assert advice.message == "more slots for p, or puts in the order in which the items are got"
+    assert found.help == "more slots for p, or puts in the order in which the items are got"
 
 
 @pytest.mark.parametrize(

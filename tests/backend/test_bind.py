@@ -115,7 +115,8 @@ def test_a_vector_add(adding: dict[str, Any]) -> None:
         (
             (array((8, 8), dtype="f16"), array((8, 8))),
             "TK403",
-            r"A holds f16; expected bf16 \(taken: bf16, u16, raw16\)",
+            r"A holds f16; expected bf16 \(taken: bf16, u16, raw16\) \[TK403\]\n"
+            r"help: `A.astype\(ml_dtypes.bfloat16\)` in NumPy",
         ),
         (
             (array((8, 8)), array((8, 16))),

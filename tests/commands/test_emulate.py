@@ -349,11 +349,27 @@ def test_a_trace_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(e["name"] == "19: Y[m, n] <- t" for e in events)
 
 
+def test_what_nobody_has_written_of_an_output_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("half.tk").write_text(
+        "kernel half(X: global[f32, N], Y: global[f32, N]):\n    launch persistent\n"
+        "    schedule work: n in tiles(blocks(N, 32))\n    role all, warps 1:\n        for n in work:\n"
+        "            i = n.index * 32 + lane\n            if i < N and lane < 8: Y[i] <- read(X[i])\n"
+    )
+    words = ("half.tk", "X=random(70)", "--sm-count", "2")
+    assert emulate(*words, "Y=empty(70)") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Y: 48 of 70 elements were never written\nhalf: 2 CTAs")
+    assert emulate(*words, "Y=zeros(70)") == 0
+    assert "never written" not in capsys.readouterr().out
+    assert emulate(*words, "Y=empty(70)", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["emulation"]["unwritten"] == {"Y": 48}
+
+
 def test_arguments_of_our_own_kernels_that_do_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("f64.npy", np.zeros((72, 40)))
     for words, says in (
         ((*WORDS[:2],), "gemm needs C"),
-        ((*WORDS, "D=random(3)"), "gemm has no argument D"),
+        ((*WORDS, "D=random(3)"), "gemm has no argument D; there are A, B, C"),
         (("A=random(72)", *WORDS[1:]), "[TK402]"),
         (("A=f64.npy", *WORDS[1:]), "[TK403]"),
         (("A=random(72,48)", *WORDS[1:]), "[TK407]"),

@@ -217,3 +217,45 @@ def test_wide_operands_do_not_sum_in_f16() -> None:
         tkc.TkcError, match="a product of bf16 sums in f32, and accumulator d is f16"
     ):
         tkc.compile(text, target="sm_90a")
+
+
+PAIRED = """\
+kernel k(A: global[TYPE, M, K], B: global[TYPE, K, N], C: global[f32, M, N]):
+    launch persistent, pair
+    schedule work: m, n in tiles(blocks(M, 256), blocks(N, 128))
+    shared a: tile[TYPE, 256, 64] * 2
+    shared w: tile[TYPE, 64, 128] * 2
+    shared u: tile[TYPE, 128, 64] * 2
+    accum  d: tile[f32, 256, 128]
+    pipe raw(w):    load -> turn
+    pipe inputs(a): load -> math
+    pipe ready(u):  turn -> math
+    pipe result(d): math -> store
+    role load:
+        for m, n in work:
+            for k in blocks(K, 64):
+                put inputs: a <- A[m, k]
+                put raw: w <- B[k, n]
+    role turn, warps 2:
+        for m, n in work:
+            for k in blocks(K, 64):
+                get raw, put ready: u <- w.T
+    role math:
+        for m, n in work:
+            put result:
+                d = 0
+                for k in blocks(K, 64):
+                    get inputs, ready: d += a @ u.T
+    role store:
+        for m, n in work:
+            get result: C[m, n] <- read(d)
+"""
+
+
+def test_what_both_ctas_of_a_pair_turn_is_there_for_its_product() -> None:
+    """The leader's wait acquires what the other CTA's threads wrote at the scope of the cluster, whichever role is
+    lowered first."""
+    a, b = (RNG.integers(-4, 5, shape).astype(TYPES["e4m3"]) for shape in ((200, 80), (80, 128)))
+    c = np.full((200, 128), 77, np.float32)
+    run(PAIRED.replace("TYPE", "e4m3"), "sm_100a", a, b, c)
+    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64))

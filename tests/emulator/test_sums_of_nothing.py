@@ -123,6 +123,23 @@ def test_products_that_may_be_left_out(target: str, name: str, w: int) -> None:
     np.testing.assert_allclose(c, want * 0.5, rtol=1e-5, atol=1e-3)
 
 
+COUNTED = PROGRAM.replace("w: i32", "R: const global[i32, T]").replace("k > q + w", "k > q")
+
+
+@BOTH
+def test_counts_of_the_device_leave_products_out(target: str) -> None:
+    m, n, k = 300, 72, 200
+    a, b = matrices((m, k), (n, k))
+    counts, c = np.array([2, 0, 9], np.int32), np.full((m, n), 77, np.float32)
+    form = Form("for k in blocks(K, 64):\n    if k.index < read(R[m.index]):\n        ITEM", int)
+    text = COUNTED.format(loads=written(form, LOAD, 12), products=written(form, ADD, 16))
+    run(text, target, a, b, c, counts)
+    for row, count in enumerate(counts):
+        rows = slice(BM * row, BM * (row + 1))
+        want = a[rows, : BK * count].astype(np.float64) @ b[:, : BK * count].astype(np.float64).T
+        np.testing.assert_allclose(c[rows], want * 0.5, rtol=1e-5, atol=1e-3)
+
+
 TWO = """\
 kernel k(A: global[bf16, M, K], B: global[bf16, N, K], E: global[bf16, M, J], F: global[bf16, N, J],
          C: global[f32, M, N], D: global[f32, M, N], Z: global[f32, M, N]):
@@ -207,7 +224,7 @@ def test_which_put_it_is_of_must_be_known() -> None:
     ("condition", "before", "code", "said"),
     [
         (
-            "read(R[k.index]) > 3",
+            "read(S[k.index]) > 3",
             "",
             "TK110",
             "it depends on what only the role of the products knows",
@@ -222,7 +239,7 @@ def test_a_condition_that_others_cannot_know(
     lines = ["for k in blocks(K, 64):", "    get inputs:", f"        if {condition}: d += a @ b.T"]
     if before:
         lines = [before, *lines, "        x = x + 1"]
-    text = PROGRAM.replace("w: i32", "w: i32, R: const global[i32, N]").format(
+    text = PROGRAM.replace("w: i32", "w: i32, S: global[i32, N]").format(
         loads=written(Form("for k in blocks(K, 64):\n    ITEM", int), LOAD, 12),
         products="\n".join(16 * " " + line for line in lines),
     )

@@ -214,7 +214,6 @@ LATER = [
 
 
 MENDED = [
-    ("d = 0", "d = 1", "begins with 0 or with a matrix product, not with the integer 1: `d = 0`", "1"),
     ("bf16(read(d))", "bf16(read(d) - column(row_max(read(d))))", "it stands beside a tile as it is", "column(row_max(read(d)))"),
     ("bf16(read(d))", "bf16(read(d) - row(row_max(read(d))))", "this is one value a row, [128, 1]: a vector has one value a column", "row(row_max(read(d)))"),
     ("bf16(read(d))", "bf16(read(d) if 0 < read(d) < 1 else 0)", "a comparison has two sides: `0 < read(d) and read(d) < 1`", "0 < read(d) < 1"),

@@ -245,6 +245,33 @@ CASES = [
         "an integer as an index drops its axis",
     ),
     ("load x[i] <- X[0, 0], one", "TK104", "x[i] <- X[0, 0]", "the slice of X is one element"),
+    # blocks by their numbers
+    (
+        "load x[i] <- X[blocks(N, BM)[i], n0], one",
+        "TK104",
+        "blocks(N, BM)[i]",
+        "by its number runs over N",
+    ),
+    (
+        "load x[i] <- X[blocks(M, 32)[i], n0], one",
+        "TK104",
+        "x[i] <- X[blocks(M, 32)[i], n0]",
+        "[32, 64]",
+    ),
+    (
+        "load x[i] <- X[blocks(M)[i], n0], one",
+        "TK116",
+        "blocks(M)[i]",
+        "`blocks(extent, size)[number]`",
+    ),
+    (
+        "load x[i] <- X[blocks(M, BM)[m], n0], one",
+        "TK106",
+        "m",
+        "a block's number, not the block m",
+    ),
+    ("load x[i] <- X[blocks(M, i)[i], n0], one", "TK106", "i", "known at compile time"),
+    ("j = blocks(M, BM)[i]", "TK106", "blocks(M, BM)[i]", "a block of M is no register value"),
     # what it is called elsewhere
     (
         "load x[i] <- X[m, n0], one, evict_frist",
@@ -253,7 +280,12 @@ CASES = [
         "did you mean `evict_first`",
     ),
     ("wait full[i] 0", "TK101", "0", "missing `,` before `0`"),
-    ("wait(full[i], 0)", "TK101", "wait(full[i], 0)", "it is written `wait full[slot], phase`"),
+    (
+        "wait(full[i], 0)",
+        "TK101",
+        "wait(full[i], 0)",
+        "it is written `wait full[slot], phase`, without",
+    ),
     ("mma d = x[0] @ x[0].T", "TK101", "=", "`mma d += a[slot] @ b[slot].T, keep`"),
     ("int j = 1", "TK101", "=", "a register value is set by `j = ...`"),
     ('print "x"', "TK101", '"x"', 'printed by `print("k is", k.index, x)`'),

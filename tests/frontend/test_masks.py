@@ -86,7 +86,7 @@ def test_R24_allows_no_element_beyond_a_ragged_axis_in_a_product() -> None:
     ("old", "new", "code", "words"),
     [
         ("mask v where n <= m", "mask v, n <= m", "TK101", "a mask is written `mask x where j <= m`"),
-        ("mask v where n <= m", "v = mask(v, n <= m)", "TK101", "it is written `mask x where j <= m`"),
+        ("mask v where n <= m", "v = mask(v, n <= m)", "TK101", "it is written `mask x where j <= m`, without brackets"),
         ("mask v where n <= m", "mask v", "TK106", "a mask says which elements count"),
         ("mask v where n <= m", "mask y where n <= m", "TK106", "of a tile in registers, not of the shared tile y"),
         ("mask v where n <= m", "mask u where n <= m", "TK102", "unknown name `u`"),

@@ -141,6 +141,8 @@ PAIR = "gemm_2cta"
     [
         ("gemm_cluster", [("a <- A[m, k]", "a <- A[m, k], multicast")], "sm_90a", "TK109", "block m differs"),
         ("gemm_cluster", [("across = m", "across = n")], "sm_90a", "TK109", "block n differs"),
+        ("gemm_cluster", [("B[n, k]", "B[blocks(N, BN)[m.index], k]")], "sm_90a", "TK109", "this block differs"),
+        ("gemm_cluster", [("B[n, k]", "B[blocks(N, BN)[n.index + rank], k]")], "sm_90a", "TK109", "this block differs"),
         ("gemm_cluster", [("BN = 256", "BN = 24")], "sm_90a", "TK207", "must be a multiple of 16"),
         ("gemm_bf16_level2", [("launch persistent", "launch persistent, pair")], "sm_100a", "TK110", "slots by number in a pair"),
         (PAIR, [("BM = 256", "BM = 128")], "sm_100a", "TK203", "a multiple of 256"),

@@ -48,7 +48,7 @@ def _same(told: Diagnostic, finding: Finding) -> Hashable:
     another, none knows that the grids ahead have ended, or copies of a role say the same of one place."""
     if told.code == "TK318":  # who waits for the grids ahead tells the others
         return told.code, told.severity, _kernel_of(finding.first)
-    if told.help is not None:
+    if finding.fence is not None:
         return told.code, told.severity, told.help
     if roles := re.match(r"roles (.+?) (go through|wait for one another)", told.message):
         return told.code, told.severity, frozenset(roles[1].split(" and "))

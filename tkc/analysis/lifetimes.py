@@ -16,11 +16,11 @@ from tkc.analysis.happens_before.verdicts import Judge, Place, places
 from tkc.ir.isa.memory import Done, Space
 
 _AWAIT = {
-    Done.BULK_GROUP_READ: "wait for the role's stores at its end",
-    Done.WGMMA_GROUP: "wait for the products at the role's end",
-    Done.MBARRIER_TX: "wait for the barrier that the copy completes on",
-    Done.TCGEN05_COMMIT: "commit the products to a barrier and wait for it",
-    Done.CP_ASYNC_GROUP: "wait for the role's copies at its end",
+    Done.BULK_GROUP_READ: "wait for the role's stores at its end: `elect: wait stores`",
+    Done.WGMMA_GROUP: "wait for the products at the role's end: `wait products`",
+    Done.MBARRIER_TX: "wait for the barrier that the copy completes on: `wait full[slot], phase`",
+    Done.TCGEN05_COMMIT: "commit the products to a barrier and wait for it: `commit done`, `wait done, phase`",
+    Done.CP_ASYNC_GROUP: "wait for the role's copies at its end: `wait copies`",
 }
 
 GROUPED = {
@@ -76,7 +76,7 @@ def _finding(place: Place, remedy: str) -> Finding:
         )
     return Finding(
         code,
-        f"role {role.name} may end while {event.told} {what}; {remedy}",
+        f"role {role.name} may end while {event.told} {what}",
         "in flight",
         event.op if event.op is not None else event,
         remedy=remedy,

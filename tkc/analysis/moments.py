@@ -13,6 +13,7 @@ from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PRACTICE
+from tkc.analysis.remedies import FREE
 from tkc.ir.isa.memory import Space
 
 FEW = 2
@@ -113,6 +114,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
                     wait.node,
                     f"roles {' and '.join(roles)} wait for one another for ever: {', '.join(awaited)} "
                     "each come before what completes the other, with no slot left over",
+                    FREE if all("." not in at for at in awaited) else "",
                 )
             )
     return found
@@ -134,8 +136,8 @@ def _behind_itself(graph: Graph, wait: Site, chains: bool) -> Iterator[Label]:
             yield label
 
 
-def finding_at(code: str, node: Node, message: str) -> Finding:
-    """A finding about one event."""
+def finding_at(code: str, node: Node, message: str, remedy: str = "") -> Finding:
+    """A finding about one event; `remedy`: what mends it."""
     event = node.event
     assert event is not None
     return Finding(
@@ -143,5 +145,6 @@ def finding_at(code: str, node: Node, message: str) -> Finding:
         message,
         "protocol",
         event.op if event.op is not None else event,
+        remedy=remedy,
         roles=(node.role.name,),
     )

@@ -25,7 +25,9 @@ def rendered(findings: Iterable[Finding]) -> list[tuple[Diagnostic, Finding]]:
     found: dict[tuple[object, ...], tuple[Diagnostic, Finding]] = {}
     for finding in findings:  # a statement written out several times says it once
         made = _diagnostic(finding)
-        found.setdefault((made.code, made.message, made.location, made.notes), (made, finding))
+        found.setdefault(
+            (made.code, made.message, made.location, made.notes, made.help), (made, finding)
+        )
     return sorted(found.values(), key=lambda pair: _key(pair[0].location))
 
 
@@ -40,21 +42,16 @@ def _diagnostic(finding: Finding) -> Diagnostic:
     if finding.second is not None and finding.second is not finding.first:
         what = _OTHER.get(finding.code, "access")
         notes.append(Note(f"the other {what}: {finding.other}", _place(finding.first)))
-    if finding.remedy:
-        notes.append(
-            Note(
-                f"what would order them: {finding.remedy}"
-                if finding.second is not None and finding.code != "TK314"
-                else finding.remedy
-            )
-        )
+    two = finding.second is not None and finding.code != "TK314"
+    if finding.remedy and two:
+        notes.append(Note(f"what would order them: {finding.remedy}"))
     return Diagnostic(
         finding.code,
         finding.message,
         _place(here),
         finding.severity,
         tuple(notes),
-        help=_help(finding),
+        help=_help(finding) or (None if two else finding.remedy or None),
     )
 
 

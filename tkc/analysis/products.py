@@ -127,7 +127,7 @@ class _Walk:
             Finding(
                 "TK319", f"{message}, in role {role}", "registers", first if first is not None else op,
                 op if first is not None else None, roles=(role,), other="the registers' other access",
-                remedy="`fence products` before the product" if "fence" in message else "",
+                remedy="`fence products` right before the product, in its block" if "fence" in message else "",
             ),
         )  # fmt: skip
 

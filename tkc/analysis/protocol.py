@@ -31,6 +31,7 @@ from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.moments import FEW, after, finding_at, known_at, soon_after
 from tkc.analysis.rates import unequal
+from tkc.analysis.remedies import BRANCHES, TURNS, of_count
 from tkc.diagnostics import Severity
 from tkc.ir.certificates import origin
 
@@ -143,12 +144,14 @@ class RingProtocol:
                     "TK306", node,
                     f"the phase that {event.told} waits for on {self._name} cannot be followed in role "
                     f"{node.role.name}: slot and parity have to go on from item to item, for the kernel's whole life",
+                    TURNS,
                 )  # fmt: skip
             else:
                 yield finding_at(
                     "TK305", node,
                     f"which item of {self._name} {event.told} arrives at cannot be followed in role {node.role.name}: "
                     "its slot has to go on from item to item, for the kernel's whole life",
+                    TURNS,
                 )  # fmt: skip
 
     def _sites(self) -> Iterator[Site]:
@@ -168,6 +171,7 @@ class RingProtocol:
                     "TK305", more.node,
                     f"{_event(more).told_at} in role {more.node.role.name} goes on by {more.rate} items of "
                     f"{self._name} a turn, and {_event(fewer).told_at} in role {fewer.node.role.name} by {fewer.rate}",
+                    TURNS,
                 )  # fmt: skip
                 return
             if site.clock is not first.clock:
@@ -244,6 +248,7 @@ class RingProtocol:
                         "TK305", sites[0].node,
                         f"role {role.name} does not arrive at every item of {self._name} equally often: the condition "
                         f"round {_event(sites[0]).told_at} cannot be followed",
+                        BRANCHES,
                     )  # fmt: skip
                     return
                 total += given[0]
@@ -256,6 +261,7 @@ class RingProtocol:
                     "TK305", node,
                     f"a phase of {self._name} needs {count} arrival{'s' * (count != 1)}, but an item gets {total}"
                     + (f" ({', '.join(names)})" if names else ""),
+                    "" if self._of_a_pipe else of_count(self._name, count, total, bool(names), bool(self.ring.copies)),
                 )  # fmt: skip
                 return
             yield from self._bytes(item, rate, announced)

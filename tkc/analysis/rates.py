@@ -6,12 +6,15 @@ these turns.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import combinations
 from math import inf, lcm
 from typing import NamedTuple
 
 from tkc.analysis.happens_before.events import Loop
 from tkc.analysis.happens_before.graph import Site
+
+Keys = tuple[Hashable, ...]
 
 
 class Rate(NamedTuple):
@@ -27,16 +30,26 @@ def unequal(sites: Iterable[Site]) -> tuple[Rate, Rate, int] | None:
     ends: dict[Hashable, list[Site]] = {}
     for site in sites:
         ends.setdefault(_end(site), []).append(site)
-    rows = [(end[0], row) for end in ends.values() if (row := _items(end)) is not None]
-    for site, row in rows[1:]:
-        first, other = rows[0]
-        if first.node.path[-2] is not site.node.path[-2]:
+    rows = [(end[0], *found) for end in ends.values() for found in _rows(end)]
+    for (first, round_it, row), (site, round_its, other) in combinations(rows, 2):
+        if round_it != round_its or None in round_it:
             continue
         turns = lcm(len(row), len(other))
-        mine, theirs = (sum(r) * (turns // len(r)) for r in (row, other))
+        mine, theirs = (sum(r) * (turns // len(r)) for r in (other, row))
         if mine != theirs:
             return Rate(site, mine), Rate(first, theirs), turns
     return None
+
+
+def _rows(end: list[Site]) -> Iterator[tuple[Keys, list[int]]]:
+    """The items of one end in each turn of an endless loop round it, by the keys of the loops down to that: the loop
+    that it stands in, if all stand in one, or the loop round theirs."""
+    loops = end[0].node.loops
+    if loops and loops[-1].high == inf and all(s.every and s.node.loops == loops for s in end):
+        yield tuple([x.key for x in loops]), [end[0].rate]
+    row = _items(end)
+    if row is not None:
+        yield tuple([x.key for x in loops[:-1]]), row
 
 
 def _end(site: Site) -> Hashable:

@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import ForOp, IfOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
-from tkc.ir.tile.explicit import BlockNumberOp, PartAtOp
+from tkc.ir.tile.explicit import BlockAtOp, BlockNumberOp, PartAtOp
 from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, IndexOp, PartOp, ShareOp
 from tkc.ir.tile.ops import ForBlocksOp, ForTilesOp
 from tkc.ir.tile.types import BlockType
@@ -96,6 +96,8 @@ class Slices:
                 return self.known[op.whole].times(count).plus(Form(op.index.value.data))
             case PartAtOp():
                 return self.known[op.block].times(op.count.value.data).plus(self.known[op.index])
+            case BlockAtOp():
+                return self.known[op.index]
             case ShareOp():
                 count = _size(op.whole) // _size(op.part)
                 rank = self.leaf(("rank", op.of and op.of.data), ())
@@ -208,6 +210,8 @@ def _parts(value: SSAValue) -> Sequence[SSAValue]:
             return [op.whole]
         case PartAtOp():
             return [op.block, op.index]
+        case BlockAtOp():
+            return [op.index]
         case ArithOp():
             return op.inputs
         case _:

@@ -38,6 +38,24 @@ class View(NamedTuple):
     stream: int | None = None
 
 
+CONVERTED: Mapping[str, str] = {
+    "bf16": "ml_dtypes.bfloat16", "f16": "numpy.float16", "f32": "numpy.float32", "tf32": "numpy.float32",
+    "e4m3": "ml_dtypes.float8_e4m3fn", "e5m2": "ml_dtypes.float8_e5m2", "s8": "numpy.int8", "u8": "numpy.uint8",
+    "i32": "numpy.int32", "u32": "numpy.uint32", "i64": "numpy.int64",
+}  # fmt: skip
+"""What NumPy calls the dtype of an argument, for messages."""
+
+
+def wrong_dtype(name: str, found: str, expected: str) -> tuple[str, str | None]:
+    """What to say of an array of another dtype than an argument's, and what mends it."""
+    taken = ", ".join(ACCEPTS[expected])
+    made = CONVERTED.get(expected)
+    return (
+        f"{name} holds {found}; expected {expected} (taken: {taken})",
+        f"`{name.partition('[')[0]}.astype({made})` in NumPy" if made else None,
+    )
+
+
 ITEM_BYTES: Mapping[str, int] = {
     "bool": 1, "i8": 1, "u8": 1, "raw8": 1, "e4m3": 1, "e5m2": 1, "ue8m0": 1,
     "i16": 2, "u16": 2, "raw16": 2, "f16": 2, "bf16": 2,

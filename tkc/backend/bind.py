@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tkc.backend import expressions, lists
-from tkc.backend.arrays import ACCEPTS, ITEM_BYTES, View, packed
+from tkc.backend.arrays import ACCEPTS, ITEM_BYTES, View, packed, wrong_dtype
 from tkc.backend.contract import places
 from tkc.backend.expressions import Scope, evaluate
 from tkc.backend.padding import check_scales, padded
@@ -123,11 +123,8 @@ def bind(
                 f" {len(argument['dims'])}: {_dims(argument)}",
             )
         elif value.dtype not in ACCEPTS[argument["dtype"]]:
-            found.error(
-                "TK403",
-                f"{name} holds {value.dtype}; expected {argument['dtype']}"
-                f" (taken: {', '.join(ACCEPTS[argument['dtype']])})",
-            )
+            told, mend = wrong_dtype(name, value.dtype, argument["dtype"])
+            found.error("TK403", told, help=mend)
         else:
             arrays[name] = value
             sizes[name] = _elements(argument, value, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from tkc.backend.arrays import ACCEPTS, View, mark, view
+from tkc.backend.arrays import ACCEPTS, View, mark, view, wrong_dtype
 from tkc.diagnostics import Collector
 
 
@@ -79,11 +79,8 @@ def sizes(
         if len(array.shape) != len(dims):
             continue
         if array.dtype not in ACCEPTS[argument["dtype"]]:
-            found.error(
-                "TK403",
-                f"{name}[{i}] holds {array.dtype}; expected {argument['dtype']}"
-                f" (taken: {', '.join(ACCEPTS[argument['dtype']])})",
-            )
+            told, mend = wrong_dtype(f"{name}[{i}]", array.dtype, argument["dtype"])
+            found.error("TK403", told, help=mend)
         else:
             shape = elements(element(argument, i), array, found)
             for axis, dim in enumerate(dims):

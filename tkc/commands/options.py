@@ -250,8 +250,8 @@ _OPTIONS = (
         multiple=True,
         callback=once,
         type=float,
-        metavar="SECONDS",
-        help="Let a wait for an mbarrier that lasts so long [10; --trap-hangs=SECONDS] say what for, and stop.",
+        metavar="[=SECONDS]",
+        help="Let a wait for an mbarrier that lasts so long [10] say what for, and stop.",
     ),
     click.option(
         "--dump",
@@ -292,7 +292,7 @@ _OPTIONS = (
         "--remarks",
         multiple=True,
         callback=_remarks,
-        metavar="CATEGORY,…",
+        metavar="[=CATEGORY,…]",
         shell_complete=_complete_remarks,
         help="Show what the compiler chose and why: all of it, or with --remarks=CATEGORY "
         + ", or ".join(f"{name}: {about}" for name, (about, _) in REMARKS.items())

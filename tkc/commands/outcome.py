@@ -157,6 +157,8 @@ def say(emulation: Emulation, outcome: Outcome, stats: bool, reporter: Reporter)
     if reporter.format == "text":
         for line in outcome.compared:
             click.echo(line)
+        for name, (missing, size) in _unwritten(emulation, outcome).items():
+            click.echo(f"{name}: {missing:,} of {size:,} elements were never written")
         if stats:
             from tkc.commands.statistics import print_statistics
 
@@ -178,8 +180,27 @@ def _facts(emulation: Emulation, outcome: Outcome) -> dict[str, Any]:
         "printed": report.printed,
         "warps": [row.to_json() for row in outcome.rows],
         "compared": outcome.compared,
+        "unwritten": {n: missing for n, (missing, _) in _unwritten(emulation, outcome).items()},
         "trace": outcome.trace,
     }
+
+
+def _unwritten(emulation: Emulation, outcome: Outcome) -> dict[str, tuple[int, int]]:
+    """Of each output that was given as empty, how many of its elements nobody wrote, where any; and how many it has."""
+    if not outcome.report.ended:
+        return {}
+    left = [(array, missing) for array, missing in outcome.report.unwritten if missing]
+    found: dict[str, tuple[int, int]] = {}
+    for name, arrays in emulation.arrays.items():
+        mine = [(a, missing) for a, missing in left if any(a is x for x in _each(arrays[0]))]
+        if mine:
+            size = sum(x.size for x in _each(arrays[0]))
+            found[name] = sum(missing for _, missing in mine), size
+    return found
+
+
+def _each(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
 
 
 def _summary(emulation: Emulation, outcome: Outcome, shown: Sequence[Diagnostic]) -> str:

@@ -188,7 +188,10 @@ def emulate(
     larger = None if preferred is None else _larger(preferred, cluster_size, grid3, target)
 
     def once(seed: int, model: str) -> Machine:
-        machine = _machine(program, target, dims, int(shared_bytes), args, schedule, seed, model)
+        buffers = Buffers(Memory())
+        machine = _machine(
+            program, target, dims, int(shared_bytes), args, schedule, seed, model, buffers
+        )
         machine.max_steps = max_steps
         machine.preferred = larger
         machine.watch = watch
@@ -198,6 +201,7 @@ def emulate(
         if sm_count is not None:
             machine.sm_count = sm_count
         machine.run()
+        machine.report.unwritten = buffers.unwritten(args)
         return machine
 
     if runs == 1 and model == PRACTICE:
@@ -214,10 +218,10 @@ def _machine(
     schedule: str,
     seed: int,
     model: str,
+    buffers: Buffers,
 ) -> Machine:
     """A machine with the launch's memory and parameters in place; `dims` are grid, block and cluster."""
-    memory = Memory()
-    buffers = Buffers(memory)
+    memory = buffers.memory
     function = program.function
     buffers.add(
         [

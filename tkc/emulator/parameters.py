@@ -106,6 +106,23 @@ class Buffers:
                 return region.base + pointer - low
         raise AssertionError("array without a region")
 
+    def unwritten(self, args: Sequence[Any]) -> list[tuple[np.ndarray[Any, Any], int]]:
+        """Of each array that was given as never written: how many of its elements still are not."""
+        found: dict[int, tuple[np.ndarray[Any, Any], int]] = {}
+        for array, poisoned in (x for argument in args for x in arrays_in(argument)):
+            if not poisoned or not array.size or id(array) in found:
+                continue
+            pointer = array.__array_interface__["data"][0]
+            low, region = next((low, r) for low, high, r in self.regions if low <= pointer < high)
+            if region.shadow is not None:
+                bytes_ = np.lib.stride_tricks.as_strided(
+                    region.shadow[pointer - low :],
+                    (*array.shape, array.itemsize),
+                    (*array.strides, 1),
+                )
+                found[id(array)] = array, int(bytes_.any(axis=-1).sum())
+        return list(found.values())
+
 
 def _bytes_at(low: int, high: int, arrays: list[np.ndarray[Any, Any]]) -> Vec:
     """Host memory as bytes; keeps the arrays alive."""

@@ -53,6 +53,8 @@ class Report:
     """What the kernel has printed, thread by thread."""
     ended: bool = False
     """Whether every CTA ran to its end; else a finding stopped the launch, and its outputs are not whole."""
+    unwritten: list[tuple[Any, int]] = field(default_factory=list)
+    """Of each array that was given as `Poisoned`: how many of its elements nobody wrote in the first run."""
 
     @property
     def findings(self) -> list[Finding]:

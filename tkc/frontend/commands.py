@@ -369,7 +369,7 @@ class Commands:
             if a != b:
                 kept = f"a copy keeps the {what}"
                 if what == "shape" and isinstance(other, Slice) and len(b) < len(a):
-                    kept = "an integer as an index drops its axis, a block as of `for k in blocks(K, BK)` keeps it"
+                    kept = "an integer as an index drops its axis; `blocks(K, BK)[i]`, a block, keeps it"
                 self._fail(
                     code,
                     f"{tile.name} is {a} and {whose} is {b or 'one element'}: {kept}",

@@ -54,7 +54,7 @@ def describe(x: Any) -> str:
         case X.Entry():
             return f"the barrier {x.barrier.name}"
         case X.Part():
-            return f"a part of the block {x.block}"
+            return f"a part of the block {x.block}" if x.block else f"a block of {show(x.extent)}"
         case P.Positions() | P.Beside():
             return "positions as numbers"
         case X.Identity():

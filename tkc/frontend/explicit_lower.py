@@ -76,6 +76,8 @@ def place(k: Kernel, x: X.Place) -> SSAValue:
 
 def part(k: Kernel, x: X.Part) -> SSAValue:
     type = BlockType.of(x.size, label(x.extent))
+    if not x.block:
+        return k.value(T.BlockAtOp, x.span, [k.expression(x.index)], type)
     properties: dict[str, Attribute] = {"count": integer(x.count)}
     operands = [k.values[x.block], k.expression(x.index)]
     return k.value(T.PartAtOp, x.span, operands, type, properties)

@@ -51,7 +51,7 @@ class Open(NamedTuple):
 
 
 class Part(NamedTuple):
-    """`n.part(i, count)` of the block variable `block`."""
+    """`n.part(i, count)` of the block variable `block`; without one, the block of that number of the axis."""
 
     block: str
     index: Value

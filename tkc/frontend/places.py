@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.explicit_syntax as E
@@ -190,6 +190,31 @@ def covers(values: Values, tensor: P.Tensor, axis: int, block: Block | Index, sp
         values.scope.later(told, span, *notes)
         raise Failed
     values.fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
+
+
+def is_blocks(e: S.Expression) -> TypeGuard[S.Call]:
+    """`blocks(...)`, whatever it is given."""
+    return isinstance(e, S.Call) and isinstance(e.function, S.Name) and e.function.text == "blocks"
+
+
+def numbered(values: Values, of: S.Call, e: S.Index) -> X.Part:
+    """`blocks(M, BM)[i]`: a block of an axis by its number, which only the kernel may know."""
+    if (
+        len(of.arguments) != 2
+        or len(e.arguments) != 1
+        or any(a.name for a in (*of.arguments, *e.arguments))
+    ):
+        values.fail("TK116", "a block by its number is `blocks(extent, size)[number]`", e.span)
+    extent = values.size(of.arguments[0].value, "the extent of blocks")
+    size = values.number(of.arguments[1].value, "the size of a block")
+    which = e.arguments[0].value
+    index = N.as_integer(values, values.evaluate(which), which.span, "a block's number")
+    return X.Part("", index, 1, size, extent, e.span)
+
+
+def whole(x: X.Part) -> Block:
+    """The block that a part is of; a block by its number is one itself."""
+    return Block(x.block or "by its number", P.Axis(x.extent, x.size), x.span)
 
 
 def part(values: Values, e: S.Call, of: S.Attribute) -> Block | X.Part:

@@ -29,6 +29,21 @@ SAID: dict[str, str] = {
     "load": "`put p: a <- A[m, k]` copies, and `read(a)` in a get gives the values",
     "store": "`C[m, n] <- x` stores",
     "arange": "of a block n, `f32(n)` beside a tile is each element's position; `x if n <= m else 0` compares it",
+    **dict.fromkeys(
+        (
+            "warp_max",
+            "warp_sum",
+            "warp_min",
+            "warp_reduce",
+            "block_max",
+            "block_sum",
+            "block_reduce",
+            "shfl",
+            "shuffle",
+        ),
+        "lanes exchange nothing by themselves: a tile's `row_max(read(x))` and `row_sum(...)` reduce over threads, and "
+        "numbers of threads meet in shared memory, `atomic_add(v[0][0], x)`",
+    ),
     "max": "`row_max(x)` is one value a row, `col_max(x)` one a column, `tile_max(x)` one number",
     "min": "`row_min(x)` is one value a row, `col_min(x)` one a column, `tile_min(x)` one number",
     "exp": "functions stand before: `exp(x)`",

@@ -361,9 +361,11 @@ class Values:
             self.later("`x if condition else y` of register tiles", e.span)
         return found
 
-    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry | X.Spot | lists.Listed:
+    def _index(self, e: S.Index) -> Slice | X.Place | X.Part | X.Entry | X.Spot | lists.Listed:
         if isinstance(e.base, S.Name) and e.base.text in ("global", "tile", "list", "vector"):
             self.fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
+        if places.is_blocks(e.base):
+            return places.numbered(self, e.base, e)
         tensor, leading = lists.array(self, self.evaluate(e.base), e)
         if isinstance(tensor, Tile | X.Barrier):
             return places.slot(self, tensor, e)
@@ -395,8 +397,7 @@ class Values:
                 places.covers(self, tensor, axis, x, argument.value.span)
                 indices.append(x.name)
             elif isinstance(x, X.Part):
-                whole = Block(x.block, P.Axis(x.extent, x.size), x.span)
-                places.covers(self, tensor, axis, whole, argument.value.span)
+                places.covers(self, tensor, axis, places.whole(x), argument.value.span)
                 indices.append(x)
                 shape.append(x.size)
             elif isinstance(x, Int):
@@ -456,8 +457,7 @@ class Values:
             return self._read(e)
         if name not in FUNCTIONS and name not in DTYPES:
             if name in WRITTEN:
-                told = f"`{name}` is no function: it is written {WRITTEN[name]}"
-                self.fail("TK101", told, e.span)
+                self.fail("TK101", f"it is written {WRITTEN[name]}, without brackets", e.span)
             if name in LATER:
                 self.later(f"`{name}(...)`", e.span)
             if name in SAID and name not in self.scope.names:

@@ -346,21 +346,13 @@ class Writes:
         zero = (isinstance(value, Int) and value.size == 0) or (
             isinstance(value, Constant) and value.value == 0
         )
-        if not zero and not self.scope.shares(d.name):
-            name, told = d.name, describe(value)
-            self.values.fail(
-                "TK106",
-                f"accumulator {name} begins with 0 or with a matrix product, not with {told}: `{name} = 0`, and what "
-                f"is added stands where it is read, as in `read({name}) + x`",
-                s.value.span,
-            )
         self._writable(d, s.target.span)
         if zero:
             return P.Clear(d.name, s.span)
         return self._set_to(s, d, value)
 
     def _set_to(self, s: S.Assign, d: Tile, value: Any) -> P.Move:
-        """`d = e`: registers to an accumulator that goes through several pipes (R11)."""
+        """`d = e`: registers to an accumulator (R11)."""
         made = self._shaped(d, self.values.as_value(value, s.value.span))
         self._same(s, d, made.type)
         if isinstance(made, P.Transpose):

@@ -398,9 +398,13 @@ def check_alone(decides: Operation, regions: Sequence[Region], where: str, *, wa
 
 
 def _several(op: Operation) -> TkcError:
+    lane = isinstance(op, s.StageOp) and op.executed_by is By.LANE
+    who, round_it = (
+        ("a lane of each warp", "`elect warp:`") if lane else ("one thread", "an election")
+    )
     return TkcError.at(
         "TK121",
-        f"{words(op)} is of one thread and stands in a place that some threads of the role reach, not one "
-        "nor a whole warp; an election round it says which does it",
+        f"{words(op)} is of {who} and stands in a place that some threads of the role reach, not one "
+        f"nor a whole warp; {round_it} round it says which does it",
         location_of(op),
     )

@@ -32,8 +32,9 @@ from tkc.diagnostics import Diagnostic, Note, Severity, TargetError, TkcError, r
 from tkc.ir.isa.layouts import SCALE_ATOM_ROWS
 from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp
 from tkc.ir.stage.explicit import WhileOp
-from tkc.ir.stage.structure import PAIR, ForOp, IfOp, YieldOp
+from tkc.ir.stage.structure import PAIR, ForOp, IfOp, UnitOp, YieldOp
 from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
@@ -183,15 +184,32 @@ def _share_of(of: str | None) -> dict[str, Attribute]:
 
 
 def _by_rank(value: SSAValue) -> bool:
-    """Whether a value may differ between the CTAs of a cluster."""
-    if isinstance(value.owner, ShareOp):
-        return True
-    if isinstance(value.owner, Block):
-        loop = value.owner.parent_op()
-        if isinstance(loop, ForSpanOp):
-            return _by_rank(loop.first) or _by_rank(loop.last)
-        return isinstance(loop, ForPartsOp) and _by_rank(loop.within)
-    return any(_by_rank(operand) for operand in value.owner.operands)
+    """Whether a value may differ between the CTAs of a cluster: it is made of a share, of the CTA's rank, or of what
+    the kernel writes."""
+    todo, seen = [value], {value}
+    while todo:
+        made = todo.pop().owner
+        match made:
+            case ShareOp() | AtomicOp() | UnitOp(which=StringAttr(data="rank")):
+                return True
+            case LoadElementOp() if made.constant is None:
+                return True
+            case Block():
+                loop = made.parent_op()
+                known = isinstance(loop, ForSpanOp | ForPartsOp | ForOp | WhileOp)
+                sources = _sources(loop) if known else []
+            case _:
+                sources = _sources(made)
+        new = [v for v in sources if v not in seen]
+        seen.update(new)
+        todo += new
+    return False
+
+
+def _sources(op: Operation) -> list[SSAValue]:
+    """What an operation's values are made of: of one with regions, what these hand on, too."""
+    ends = [r.block.last_op for r in op.regions if r.blocks]
+    return [*op.operands, *(v for end in ends if isinstance(end, YieldOp) for v in end.operands)]
 
 
 def _check_equal(copy: t.CopyOp) -> None:
@@ -200,17 +218,22 @@ def _check_equal(copy: t.CopyOp) -> None:
     assert isinstance(slice, t.SliceOp)
     for index in slice.indices:
         if _by_rank(index):
-            name = f" {index.name_hint}" if index.name_hint else ""
+            name = f"block {index.name_hint}" if index.name_hint else "this block"
             raise TkcError.at(
                 "TK109",
-                f"block{name} differs between the CTAs of the cluster, so one copy cannot serve them all; "
+                f"{name} differs between the CTAs of the cluster, so one copy cannot serve them all; "
                 "a copy without `multicast` fits",
                 location_of(copy),
             )
     around = copy.parent_op()
     while around is not None and not isinstance(around, t.RoleOp):
         tests = [v for v in around.operands if v.type in (i1, i32)]
-        if isinstance(around, IfOp | ForOp | ForPartsOp | ForSpanOp) and any(map(_by_rank, tests)):
+        if isinstance(around, WhileOp):
+            tests = (
+                list(around.test.block.last_op.operands[:1]) if around.test.block.last_op else []
+            )
+        loops = IfOp | ForOp | WhileOp | ForPartsOp | ForSpanOp
+        if isinstance(around, loops) and any(map(_by_rank, tests)):
             raise TkcError.at(
                 "TK109",
                 "this copy is for the whole cluster, and not all of its CTAs come to it",

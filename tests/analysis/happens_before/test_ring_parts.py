@@ -71,7 +71,7 @@ def test_of_several_slots_such_items_are_refused_with_what_to_do() -> None:
     assert found.code == "TK326"
     assert found.location is not None
     assert (found.location.line, found.location.column) == (12, 12)
-    assert "give the tile one slot" in found.notes[0].message
+    assert "give the tile one slot" in (found.help or "")
 
 
 STORES = """

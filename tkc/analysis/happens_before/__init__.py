@@ -36,31 +36,22 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
             wrong = _of_kernel(op, profile)
-            found += _of_launches(op, profile, wrong) if wrong else []
+            told = _of_launches(op, profile, wrong) if wrong else []
+            found += [*told, *_of_runs(op, told)]
     return found
 
 
 def _of_kernel(op: KernelOp, profile: str) -> list[Finding]:
     from tkc.analysis.bounds import check_bounds, check_cleared, check_written
-    from tkc.analysis.hangs import finding, hang_of
     from tkc.analysis.happens_before.extract import program
     from tkc.analysis.happens_before.findings import findings
     from tkc.analysis.happens_before.words import follow_words
     from tkc.analysis.products import check_products
-    from tkc.diagnostics import Severity
 
     made = program(op)
     follow_words(made)
     of_order = findings(made, profile)
     found = [*of_order]
-    broken = [f for f in of_order if f.code in BROKEN and f.severity is Severity.ERROR]
-    if all("cannot be followed" in f.message for f in broken):  # a run may show what is wrong
-        hang = hang_of(op)
-        warned = any(
-            f.code == "TK314" for f in of_order
-        )  # that roles turn as often is left to the launch
-        if hang is not None and not (hang.alone and warned):
-            found.append(finding(hang))
     touched = made.accesses()
     found += [*check_bounds(touched), *check_written(touched), *check_cleared(touched)]
     ops = list(op.walk())
@@ -70,6 +61,19 @@ def _of_kernel(op: KernelOp, profile: str) -> list[Finding]:
 
         found += check_refusals(ops)
     return found
+
+
+def _of_runs(op: KernelOp, told: list[Finding]) -> list[Finding]:
+    """A hang that a run on small numbers shows, of the kernel as any launch runs it; not beside what says as much."""
+    from tkc.analysis.hangs import finding, hang_of
+    from tkc.diagnostics import Severity
+
+    broken = [f for f in told if f.code in BROKEN and f.severity is Severity.ERROR]
+    if not all("cannot be followed" in f.message for f in broken):
+        return []
+    hang = hang_of(op)
+    warned = any(f.code == "TK314" for f in told)  # that roles turn as often is left to the launch
+    return [] if hang is None or (hang.alone and warned) else [finding(hang)]
 
 
 def _of_launches(op: KernelOp, profile: str, wrong: list[Finding]) -> list[Finding]:

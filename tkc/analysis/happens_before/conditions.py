@@ -255,8 +255,3 @@ def asked_of(op: Operation | None) -> frozenset[tuple[Operation, bool]]:
 def past_conditions(op: Operation) -> Operation | None:
     """What stands round an operation and is no condition: a loop, or its role."""
     return next((at for at in around(op) if not isinstance(at, s.IfOp)), None)
-
-
-def outside(op: Operation) -> bool:
-    """Whether an operation stands in no loop."""
-    return isinstance(past_conditions(op), s.RoleOp)

@@ -505,8 +505,9 @@ def number_meetings(made: Program) -> None:
     for roles in sites.values():
         for part in _parts(roles):
             for role, mine in part.items():
-                for team in _teams(mine):
-                    _number(role, team, len(roles) == 1)
+                teams = _teams(mine)
+                for team in teams or [mine]:
+                    _number(role, team, len(roles) == 1 and not teams)
 
 
 def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
@@ -539,12 +540,13 @@ def _shape(run: list[Coming]) -> Hashable:
 
 
 def _teams(mine: list[Coming]) -> list[list[Coming]]:
-    """What each set of a role's threads comes to, where these have no thread in common: each counts for itself."""
+    """What each part of a role's threads comes to, where parts alone come to a barrier, which then count each for
+    itself; none where all threads do, or where that is not so."""
     by: dict[Who, list[Coming]] = {}
     for one in mine:
         by.setdefault(one[0].threads, []).append(one)
-    apart = all(disjoint(a, b) for a, b in combinations(by, 2))
-    return [*by.values()] if apart else [mine]
+    apart = Threads.ALL not in by and all(disjoint(a, b) for a, b in combinations(by, 2))
+    return [*by.values()] if apart else []
 
 
 def _number(role: Role, mine: list[Coming], alone: bool) -> None:
@@ -556,7 +558,7 @@ def _number(role: Role, mine: list[Coming], alone: bool) -> None:
         for event, _ in mine:
             act = event.act
             assert isinstance(act, Meet)
-            if act.count == 32 * role.warps and act.does == "sync" and event.threads is Threads.ALL:
+            if act.count == 32 * role.warps and act.does == "sync":
                 event.act = Meet("role")
     for side in ("arrive", "wait"):
         coming = [(e, path) for e, path in mine if e.act.barrier and e.act.does in ("sync", side)]  # pyright: ignore

@@ -16,7 +16,14 @@ from tkc.analysis.happens_before.elements import (
     check_units,
     flags,
 )
-from tkc.analysis.happens_before.events import Access, AwaitGroup, Program, Role
+from tkc.analysis.happens_before.events import (
+    Access,
+    Arrive,
+    AwaitGroup,
+    Program,
+    Role,
+    Wait,
+)
 from tkc.analysis.happens_before.graph import Graph, build
 from tkc.analysis.happens_before.meetings import TOGETHER
 from tkc.analysis.happens_before.paths import MOST_LABELS, Unfollowed
@@ -36,8 +43,9 @@ from tkc.analysis.moments import deadlocks
 from tkc.analysis.numbered_laps import check_numbered
 from tkc.analysis.ownership import by_pipes, twice
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
+from tkc.analysis.remedies import AHEAD
 from tkc.diagnostics import Severity
-from tkc.ir.isa.memory import Done, Proxy, Space
+from tkc.ir.isa.memory import Done, Proxy, Sem, Space
 
 
 def findings(program: Program, profile: str = "practice") -> list[Finding]:
@@ -235,7 +243,20 @@ def _diagnose(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tupl
             "TK312",
             f"await the {'store' if a.write else 'load'} (tcgen05.wait) before the slot is handed on",
         )
-    return _missing(first, second)
+    code, remedy = _missing(judge, first, second)
+    told = code == "TK301" and not _relaxed(judge, first, second)
+    return code, (_passes(judge.graph, first, second) if told else "") or remedy
+
+
+def _passes(graph: Graph, first: Place, second: Place) -> str:
+    """Whether the second's role has a wait for what the first's signals that passes for the item before."""
+    for ring in graph.rings.values():
+        sites = [*ring.copies, *ring.arrivals.get(first.node.role, ())]
+        if any(s.node.role is first.node.role for s in sites):
+            for wait in ring.waits:
+                if wait.node.role is second.node.role and wait.offset < 0 and wait.node.event:
+                    return f"{wait.node.event.told_at} passes before: {AHEAD}"
+    return ""
 
 
 def _in_use(first: Place, second: Place) -> str:
@@ -244,13 +265,25 @@ def _in_use(first: Place, second: Place) -> str:
     return f"edit it after role {second.node.role.name} knows that the loads are complete"
 
 
-def _missing(first: Place, second: Place) -> tuple[str, str]:
+def _missing(judge: Judge, first: Place, second: Place) -> tuple[str, str]:
+    relaxed = _relaxed(judge, first, second)
     if second.access.write and not first.access.write:
         return (
             "TK309",
-            "the slot is reused before the read is known to be done: await it, then signal, then reuse",
+            "the slot is reused before the read is known to be done: await it, then signal, then "
+            f"reuse{relaxed}",
         )
-    return "TK301", "signal after the first and wait before the second"
+    return "TK301", f"signal after the first and wait before the second{relaxed}"
+
+
+def _relaxed(judge: Judge, first: Place, second: Place) -> str:
+    """The signal of the one role, or the wait of the other for it, that tells nothing, as it is relaxed."""
+    acts = [(node.role, node.event) for node in judge.graph.nodes if node.event is not None]
+    signals = [(e, e.act) for r, e in acts if r is first.node.role and isinstance(e.act, Arrive)]
+    waits = [(e, e.act) for r, e in acts if r is second.node.role and isinstance(e.act, Wait)]
+    shared = {a.barrier for _, a in signals} & {a.barrier for _, a in waits}
+    told = [e.told for e, a in (*signals, *waits) if a.barrier in shared and a.sem is Sem.RELAXED]
+    return f"; {told[0]} is relaxed, which tells nothing" if told else ""
 
 
 def _fence(first: Place, second: Place) -> tuple[Any, str, bool] | None:
@@ -293,17 +326,17 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
         and node.role in (first.node.role, second.node.role)
     ]
     if judge.never_closed(first):
-        return "TK308" if waits else _missing(first, second)[0], unclosed(name)
+        return "TK308" if waits else _missing(judge, first, second)[0], unclosed(name)
     if any(w.role is first.node.role and within(first.node.threads, w.threads) for w in waits):
         late = hazard.forward if first is hazard.first else hazard.back
         if judge.known_in_time(hazard, first, second):
-            return _missing(first, second)
+            return _missing(judge, first, second)
         if late < inf or judge.only_under_way(first, second):
             return (
                 "TK308",
                 f"no wait for {name} in role {role} covers this group before {_again(first)}",
             )
-        return _missing(first, second)
+        return _missing(judge, first, second)
     if waits:
         return (
             "TK307",

@@ -8,10 +8,11 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before import turns
-from tkc.analysis.happens_before.conditions import Places, outside, within
+from tkc.analysis.happens_before.conditions import Places, within
 from tkc.analysis.happens_before.events import Barrier, Index, Loop, Turns
 from tkc.analysis.happens_before.items import fit
 from tkc.analysis.happens_before.values import Chain, Table, Values
+from tkc.ir.nest import around
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ConstOp
 
@@ -69,7 +70,7 @@ class Numbering:
             told = slots.loop or parities.loop or ()
             if depth == 1 and turns.among_others(at, barrier, self.loops, self.waits, told):
                 return None
-            if slots.loop is None and parities.loop is None and not outside(at):
+            if slots.loop is None and parities.loop is None and not self._outside(at):
                 slots = replace(slots, loop=self._turns(barrier, at))
             found = fit(slots, parities, depth, turns=self._counted(slots, parities))
         return found
@@ -89,10 +90,10 @@ class Numbering:
         if turn is not None:
             return fit(turn.table(slots), None, depth, likely=[(turn.count, turn.number)])
         loop = slots.loop
-        if loop is None and not outside(op):
+        if loop is None and not self._outside(op):
             loop = self._turns(barrier, op)
         if loop is None:
-            return (None, 1, slots.period[0]) if outside(op) else None
+            return (None, 1, slots.period[0]) if self._outside(op) else None
         return fit(
             Table(loop, slots.period, slots.before), None, depth,
             0 if self.turns is not None else self.places.late(op, loop), self._counted(slots, None),
@@ -128,6 +129,16 @@ class Numbering:
         parity = getattr(wait, "parity", None)
         table = None if parity is None else self.values.table(parity, wait)
         return None if table is None else table.loop
+
+    def _outside(self, op: Operation) -> bool:
+        """Whether an operation stands in no loop, but for such of one turn."""
+        for at in around(op):
+            if isinstance(at, s.RoleOp):
+                break
+            once = at in self.values.turn and self.values.trips(at) == 1
+            if not once and not isinstance(at, s.IfOp):
+                return False
+        return True
 
     def _counted_by(self, wait: Operation, chain: Chain) -> bool:
         """Whether nothing but the turns of a chain tells a wait's item."""

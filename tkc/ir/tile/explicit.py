@@ -66,6 +66,16 @@ class PartAtOp(Operation):
 
 
 @irdl_op_definition
+class BlockAtOp(Operation):
+    """`blocks(M, BM)[index]`: the block of that number in its axis."""
+
+    name = "tile.block_at"
+    index = operand_def(i32)
+    block = result_def(BlockType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
 class BlockNumberOp(Operation):
     """A block's number in its range."""
 
@@ -195,6 +205,6 @@ class ProductsWaitOp(Operation):
 
 
 OPERATIONS = (
-    SlotOp, PartAtOp, BlockNumberOp, TmaLoadOp, TmaPrefetchOp, TmaStoreOp, ReadColumnsOp, RestartOp, ProductsWaitOp,
-    ClusterCopyOp,
+    SlotOp, PartAtOp, BlockAtOp, BlockNumberOp, TmaLoadOp, TmaPrefetchOp, TmaStoreOp, ReadColumnsOp, RestartOp,
+    ProductsWaitOp, ClusterCopyOp,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, SSAValue
@@ -72,6 +72,9 @@ class Ring:
     pipe: s.PipeOp
     full: SSAValue | None = None
     empty: SSAValue | None = None
+    scopes: dict[type[s.CommitOp | s.ReleaseOp], dict[str, Attribute]] = field(
+        default_factory=dict[type[s.CommitOp | s.ReleaseOp], dict[str, Attribute]]
+    )
 
     @property
     def depth(self) -> int:
@@ -87,10 +90,13 @@ class Ring:
 
     def scope(self, signal: type[s.CommitOp | s.ReleaseOp]) -> dict[str, Attribute]:
         """Signals across a cluster order what threads do themselves at its scope; the copy engine and products, whose
-        completion says so itself, at the scope of a CTA."""
-        signals = [u.operation for u in self.pipe.ring.uses if isinstance(u.operation, signal)]
-        own = any({How.GENERIC, How.TENSOR} & {*how_of(o)} for o in signals)
-        return {"scope": StringAttr("cluster")} if own and self.reach != Reach() else {}
+        completion says so itself, at the scope of a CTA. Found once: signals of roles that are lowered are gone."""
+        if signal not in self.scopes:
+            signals = [u.operation for u in self.pipe.ring.uses if isinstance(u.operation, signal)]
+            own = any({How.GENERIC, How.TENSOR} & {*how_of(o)} for o in signals)
+            wide = own and self.reach != Reach()
+            self.scopes[signal] = {"scope": StringAttr("cluster")} if wide else {}
+        return self.scopes[signal]
 
 
 def how_of(op: s.CommitOp | s.ReleaseOp) -> tuple[How, ...]:

@@ -58,6 +58,8 @@ def explicit(p: Placement, op: Operation) -> bool:
         case x.PartAtOp():
             first = p.emit.arith("mul", p.values[op.block], p.emit.const(op.count.value.data))
             p.values[op.part] = p.emit.arith("add", first, p.values[op.index])
+        case x.BlockAtOp():
+            p.values[op.block] = p.values[op.index]
         case x.BlockNumberOp():
             p.values[op.value] = p.values[op.block]
         case x.TmaLoadOp():

@@ -97,6 +97,7 @@ def statement(p: Placement, op: Operation) -> None:
             )
         case t.MmaOp() | ScaledMmaOp() | TensorMmaOp():
             sums.check_condition(p, op)
+            sums.check_written(p, op)
             _product(p, op)
         case CopyScalesOp():
             scales.copy_scales(p, op)

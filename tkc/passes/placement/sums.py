@@ -18,9 +18,11 @@ from tkc.analysis.sharing import block_of, shares_place
 from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.numbers import NumberOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.types import Home
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.explicit import BlockNumberOp, PartAtOp
 from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, IndexOp, PartOp, ShareOp
@@ -45,6 +47,8 @@ def nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
 
         return _joined(p, products_of(p, read.tile, read))
     products = _products(p, read.tile)
+    if products is None:
+        return []
     if not products and block_of(read.tile) is not None:  # the put clears it, and that is all
         return [p.emit.arith("lt", p.emit.const(0), p.emit.const(0))]
     return _joined(p, products)
@@ -65,6 +69,21 @@ def check_condition(p: Placement, product: Product) -> None:
             )
 
 
+def check_written(p: Placement, product: Product) -> None:
+    """TK110 where products go to tensor memory that threads of the same role write in the same block, for which they
+    would have to meet."""
+    numbered = isinstance(product.d.owner, Operation)
+    if p.home is not Home.TENSOR or numbered or not _is_set(product.d):
+        return
+    raise TkcError.at(
+        "TK110",
+        f"not supported yet on {p.target.name}: a product into an accumulator that registers are written to in the "
+        "same block: it begins with 0, and what is added stands where it is read, as in `read(d) + x`; or one role "
+        "writes it in a put, and another gets it and adds the products",
+        location_of(product),
+    )
+
+
 def find(p: Placement, get: t.GetOp) -> None:
     """Computes the conditions of a get's items that are not of the kernel's own level, where the get begins."""
     for slot in get.body.block.args:
@@ -74,27 +93,41 @@ def find(p: Placement, get: t.GetOp) -> None:
         if shares_place(slot_owner(slot)):
             continue
         products = _products(p, slot)
+        if products is None:
+            continue
         if all(_simple(p, product) for product in products) or any(map(_surely, products)):
             continue  # found where it is read
         p.role.sums[slot] = _again(p, get, products)
 
 
-def _products(p: Placement, slot: SSAValue) -> list[Product]:
-    """The products of an item: of all puts where their conditions are the same, else of the put that corresponds."""
+def _products(p: Placement, slot: SSAValue) -> list[Product] | None:
+    """The products of an item: of all puts where their conditions are the same, else of the put that corresponds; None
+    where registers are written to it."""
     accum = slot_owner(slot)
     by_put: dict[SSAValue, list[Product]] = {}
     for op in p.kernel.walk():
-        if isinstance(op, t.PutOp):
-            by_put |= {arg: [] for arg in op.body.block.args if slot_owner(arg) is accum}
+        if isinstance(
+            op, t.PutOp
+        ):  # of another producer, which fills other tiles, nothing is asked
+            slots = (x for x in op.body.block.args if slot_owner(x) is accum)
+            by_put |= {x: [] for x in slots if x.uses.get_length()}
         elif isinstance(op, Product) and slot_owner(op.d) is accum:
             by_put.setdefault(op.d, []).append(op)
     found = [op for ops in by_put.values() for op in ops]
-    if len(by_put) < 2 or all(any(map(_surely, ops)) for ops in by_put.values()):
-        return found
+    sure = [_is_set(put) or any(map(_surely, ops)) for put, ops in by_put.items()]
+    if len(by_put) < 2 or all(sure):
+        return None if any(map(_is_set, by_put)) else found
     alike = {frozenset(tuple(_trips(op)) for op in ops) for ops in by_put.values()}
-    if len(alike) == 1 and all(_simple(p, op) for op in found):
+    if len(alike) == 1 and all(_simple(p, op) for op in found) and not any(sure):
         return found
-    return by_put[_corresponding(p, slot, list(by_put))]
+    put = _corresponding(p, slot, list(by_put))
+    return None if _is_set(put) else by_put[put]
+
+
+def _is_set(put: SSAValue) -> bool:
+    """Whether registers are written to a slot of a put."""
+    users = (use.operation for use in put.uses)
+    return any(isinstance(op, t.CopyOp) and op.destination is put for op in users)
 
 
 def _corresponding(p: Placement, slot: SSAValue, puts: list[SSAValue]) -> SSAValue:
@@ -292,8 +325,8 @@ class _Again:
         raise TkcError.at(
             "TK110",
             f"not supported yet: whether the item gets any product is not known where it is read: {why}; conditions "
-            "and bounds of sizes, arguments, blocks and their numbers are, or the condition stands round the put and "
-            "the get",
+            "and bounds of sizes, arguments, blocks, their numbers and `const` tensors are, or the condition stands "
+            "round the put and the get",
             location_of(self.product),
         )
 
@@ -312,7 +345,8 @@ class _Again:
                 todo.pop()
                 continue
             op = x.owner
-            if not isinstance(op, FORMULAS):
+            same = isinstance(op, LoadElementOp) and op.constant is not None
+            if not isinstance(op, FORMULAS) and not same:
                 self._fail("it depends on what only the role of the products knows")
             assert isinstance(op, Operation)
             left = [
