@@ -26,7 +26,7 @@ from tkc.analysis.happens_before.exclusion import contrary, exclusive
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.meetings import NEVER, TOGETHER, Meetings, meetings_of
-from tkc.analysis.happens_before.mirrored import Images, images_of
+from tkc.analysis.happens_before.mirrored import Images, images_of, judged_before
 from tkc.analysis.happens_before.paths import Caps, Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Done, Space
@@ -517,13 +517,9 @@ def conflicts(
     """Pairs of accesses of one buffer of which one writes, apart from those that touch different bytes; those that may
     never be at the same place only if asked for (`vague`), and those that are `images` of others not."""
     for i, first in enumerate(here):
-        image = None if images is None else images[i]
-        for j in range(i, len(here)):
-            second = here[j]
-            if image is not None and images is not None:
-                other = images[j]
-                if other is not None and image <= other:
-                    continue
+        for j, second in enumerate(here[i:], i):
+            if images is not None and judged_before(images, i, j):
+                continue
             a, b = first.access, second.access
             if (a.write or b.write) and not _no_race(a, b) and not _apart(a, b):
                 if vague or not is_vague(first, second):
