@@ -318,6 +318,44 @@ def test_chains_that_arrivals_of_another_cta_may_hide_are_refused_without_a15() 
         assert bool(found) is told
 
 
+ALTERNATING = """
+buffer d tensor 1
+buffer a shared 2
+barrier af 2 1
+barrier ae 2 1
+role load 1
+  for K
+    wait ae[i] lag one
+    fence one
+    expect af[i] 1
+    tma a[i] af[i]
+    step i
+role use 1
+  for K
+    if c 2 1
+      wait af[i] one
+      mma d[0] a[i]
+      commit ae[i]
+      step i
+    else
+      wait af[i] one
+      fence one
+      mma d[0] a[i]
+      commit ae[i]
+      step i
+    step c
+"""
+
+
+def test_turns_that_never_meet_and_others_that_another_model_orders_have_one_certificate() -> None:
+    """The copy of a turn and that of the next one are in other slots; strictly, nothing orders that of the turn after."""
+    program = parse(ALTERNATING)
+    done = eliminate(program, "sm_100a", "strict")
+    assert not done.failed
+    assert done.gone == done.fences
+    assert not judge(done.after(program), "strict", trips(program, False))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("make", [crowded, wild, clustered])
 def test_no_fence_goes_that_is_needed_in_many_programs(

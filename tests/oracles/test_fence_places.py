@@ -120,3 +120,58 @@ def test_strictly_neither_reading_is_given_up() -> None:
     """Both CTAs have a fence that is enough by one reading of whose access a copy into another CTA is."""
     found = outcome(ring(FOR_BOTH, "fence any", "ld b[i]\n    fence any"), "strict")
     assert found == Outcome(("any", "shared::cta"), strict=True)
+
+
+RELAY = """
+buffer d tensor 1 @1
+buffer a shared 1 @1
+barrier g 1 1 @1
+barrier f 1 32 @1
+barrier e 1 1
+role load 1 @1
+  for K
+    wait g[i] all gpu lag
+    fence
+    st a[i]
+    fence
+    arrive f[i] all cluster
+    step i
+role use 1 @1
+  for K
+    wait f[i] cluster one
+    mma d[0] a[i]
+    commit e[i]
+    step i
+role relay 1
+  for K
+    wait e[i] cluster one relaxed
+{fences}
+    arrive g[i] cluster one relaxed
+    step i
+"""
+"""A slot is given back by way of another CTA. Strictly nothing but the fence of the stores' threads joins what the product
+has read to them (no A6), nor does a fence of CTA scope reach the other CTA (no A2)."""
+
+WIDE, NARROW = "    thread_fence cluster one", "    thread_fence one"
+
+
+@pytest.mark.parametrize(
+    ("fences", "left"),
+    [([WIDE], [WIDE]), ([WIDE, NARROW], [WIDE]), ([NARROW, WIDE, NARROW], [WIDE])],
+)
+def test_one_fence_ends_a_pattern_and_begins_another(fences: list[str], left: list[str]) -> None:
+    program = parse(RELAY.format(fences="\n".join(fences)))
+    done = eliminate(program, "sm_100a", "strict")
+    assert not done.failed
+    after = done.after(program)
+    assert str(after) == str(parse(RELAY.format(fences="\n".join(left))))
+    assert not judge(program, "strict", trips(program, False))
+    assert not judge(after, "strict", trips(program, False))
+
+
+def test_by_practice_the_product_s_completion_joins_what_it_has_read() -> None:
+    program = parse(RELAY.format(fences=WIDE))
+    done = eliminate(program, "sm_100a", "practice")
+    assert done.gone == {1}
+    assert not done.failed
+    assert not judge(done.after(program), "practice", trips(program, False))

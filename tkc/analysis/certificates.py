@@ -93,7 +93,17 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
             if isinstance(error, Apart):
                 why += f" ({ran[error.run][0]})"
             found |= {i: why for i in numbers if i not in found}
+    _let_go(traces)
     return found
+
+
+def _let_go(traces: Sequence[Mapping[Copy, list[Event]]]) -> None:
+    """Cuts what events and their deeds have of each other, when nobody asks any more: so they go at once, where the
+    collector of garbage would have to find them."""
+    for copies in traces:
+        for trace in copies.values():
+            for event in trace:
+                event.deed = None
 
 
 def _cluster(kernel: s.KernelOp) -> int:
@@ -190,12 +200,17 @@ def _of_tensors(certificate: Certificate, ops: Mapping[str, Operation]) -> bool:
 
 
 def _pairs(certificate: Certificate) -> dict[tuple[int, ...], Pair]:
+    """What is said of the same two accesses by one model; that some of their turns never meet goes with any that says
+    how others are in order."""
     found: dict[Any, tuple[list[int], Pair]] = {}
-    for i, order in enumerate(certificate.orders):
+    models: dict[Any, str] = {}
+    for i, order in sorted(enumerate(certificate.orders), key=lambda each: _never(each[1])):
         chains = order.forward, order.back
         ends = [(order.first, order.operands[0]), (order.second, order.operands[1])]
-        key = (*ends, order.owner, order.model)
-        turned = (*ends[::-1], order.owner, order.model)
+        model = models.setdefault((frozenset(ends), order.owner), order.model)
+        model = model if _never(order) else order.model
+        key = (*ends, order.owner, model)
+        turned = (*ends[::-1], order.owner, model)
         if turned in found and key not in found:
             key, chains = turned, chains[::-1]
         numbers, pair = found.setdefault(key, ([], Pair(order, [], [])))
@@ -204,6 +219,10 @@ def _pairs(certificate: Certificate) -> dict[tuple[int, ...], Pair]:
             if chain is not None and chain not in known:
                 known.append(chain)
     return {tuple(numbers): pair for numbers, pair in found.values()}
+
+
+def _never(order: Order) -> bool:
+    return order.forward is None and order.back is None
 
 
 def _allowed(order: Order, assumed: frozenset[str]) -> None:

@@ -231,7 +231,8 @@ def thread_fence(assumed: frozenset[str], link: Link, known: Known, event: Event
     if known.fence in MISSING and sem in (Sem.ACQUIRE, Sem.ACQ_REL):
         if known.fence == WIDE_MISSING and not wide:
             raise Broken(f"{link.start} does not reach another CTA")
-        return known.then(fence=0, threads=those(known, event))
+        released = WIDE_RELEASED if wide and sem == Sem.ACQ_REL else 0
+        return known.then(fence=released, threads=those(known, event))
     if known.fence in (0, *RELEASED) and sem in (Sem.RELEASE, Sem.ACQ_REL):
         fence = WIDE_RELEASED if wide or known.fence == WIDE_RELEASED else RELEASED[0]
         return known.then(fence=fence, threads=those(known, event))

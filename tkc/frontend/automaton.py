@@ -119,10 +119,13 @@ class Automaton:
                     values.append(token)
                     break
                 origin, size, children, make = self.ready.get(to) or self._rule(to)
-                given = values[len(values) - size :]
-                if size:
-                    del states[-size:], values[-size:]
-                values.append(make(given if children is None else _children(children, given)))
+                if make is None:  # its only child, which is there
+                    states.pop()
+                else:
+                    given = values[len(values) - size :]
+                    if size:
+                        del states[-size:], values[-size:]
+                    values.append(make(given if children is None else _children(children, given)))
                 state = (self.rows.get(states[-1]) or self._row(states[-1]))[origin][1]
                 states.append(state)
                 if state == self.last and kind == "$END":
@@ -139,7 +142,7 @@ class Automaton:
         origin, size, called, alone, children = self.rules[number]
         make = _same if called.startswith("_") else getattr(self.builder, called, None)
         if alone:
-            make = _only(make)
+            make = None if size == 1 and children in (None, [0]) else _only(make)
         return self.ready.setdefault(number, (origin, size, children, make))
 
 

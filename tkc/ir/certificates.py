@@ -51,7 +51,7 @@ class Order(NamedTuple):
     instance of
     the first to the instances of the second after it, `back` from the second's to the first's; None: no such chain.
     `model`: the profile whose assumptions they use. That is `practice` in a strict certificate for what no fence would
-    put in order strictly, `unhidden` where only A15 is wanting."""
+    put in order strictly, `unhidden` or `fenced` where it takes less."""
 
     first: End
     second: End

@@ -11,12 +11,21 @@ _texts: dict[str, StringAttr] = {}
 
 def integer(value: int, type: IntegerType = i32) -> IntegerAttr[IntegerType]:
     """The attribute of a number."""
-    known = _numbers if type is i32 else _long_numbers if type is i64 else None
-    if known is None:
+    if type is i64:
+        return long_integer(value)
+    if type is not i32:
         return IntegerAttr(value, type)
-    found = known.get(value)
+    found = _numbers.get(value)
     if found is None:
-        found = known[value] = IntegerAttr(value, type)
+        found = _numbers[value] = IntegerAttr(value, type)
+    return found
+
+
+def long_integer(value: int) -> IntegerAttr[IntegerType]:
+    """The attribute of a number in 64 bits."""
+    found = _long_numbers.get(value)
+    if found is None:
+        found = _long_numbers[value] = IntegerAttr(value, i64)
     return found
 
 

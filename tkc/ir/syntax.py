@@ -134,7 +134,8 @@ class Operation(IRDLOperation, metaclass=_Kind):
         op.attributes.update(attributes)
         if successors:
             op.successors = successors
-        op.__post_init__()
+        if _has_defaults(cls):
+            op.__post_init__()
         return op
 
     def walk(self, *, reverse: bool = False, region_first: bool = False) -> Iterator[IrOperation]:
@@ -158,6 +159,16 @@ class Operation(IRDLOperation, metaclass=_Kind):
     def takes_operands(cls) -> bool:
         """Whether an operation of this class may have operands."""
         return bool(cls.get_irdl_definition().operands)
+
+
+@cache
+def _has_defaults(kind: type[IRDLOperation]) -> bool:
+    """Whether something is to be filled in that is not given."""
+    if kind.__post_init__ is not IRDLOperation.__post_init__:
+        return True
+    definition = kind.get_irdl_definition()
+    parts = [*definition.properties.values(), *definition.attributes.values()]
+    return any(getattr(part, "default_value", None) is not None for part in parts)
 
 
 def all_inside(op: IrOperation) -> Iterator[IrOperation]:

@@ -123,7 +123,9 @@ class Elimination:
         ways, proofs = self._halved(proofs, gone)
         self.weakened |= ways
         self.before |= dict.fromkeys(self.halves.wanted, "")
-        return self._certified(proofs, gone, rested)
+        certificate = self._certified(proofs, gone, rested)
+        proofs.let_go()
+        return certificate
 
     def _proofs(self) -> Proofs:
         """The proofs of the kernel as it now is."""

@@ -244,6 +244,8 @@ def _thread_fence(state: State, act: ThreadFence, who: Who) -> Iterator[tuple[St
     if act.sem in (Sem.ACQUIRE, Sem.ACQ_REL):
         if state.fence == Fence.MISSING or (wide and state.fence == Fence.MISSING_WIDE):
             yield state._replace(fence=Fence.NONE, who=who), "thread-fence"
+            if wide and act.sem is Sem.ACQ_REL:  # it ends one pattern and begins another (8.8)
+                yield state._replace(fence=Fence.RELEASED_WIDE, who=who), "thread-fence"
 
 
 def _await_group(

@@ -26,7 +26,6 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.graph import Graph, build
 from tkc.analysis.happens_before.inserted import put_before, restate
-from tkc.analysis.happens_before.near import Near
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rests import Fence, rests_on, steps_of
 from tkc.analysis.happens_before.rules import PROFILES
@@ -41,12 +40,12 @@ from tkc.analysis.happens_before.verdicts import (
 )
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
-from tkc.ir.isa.assumptions import STRICT, UNHIDDEN
+from tkc.ir.isa.assumptions import FENCED, STRICT, UNHIDDEN
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
 WIDEST = "practice"
-NARROWER = {STRICT: (UNHIDDEN,)}
+NARROWER = {STRICT: (UNHIDDEN, FENCED)}
 """By which models a pair is proved that a profile does not, before the widest."""
 MOST_PAIRS = 4000
 """Pairs of conflicting accesses up to which a kernel is judged, buffer by buffer, the smallest first."""
@@ -111,6 +110,11 @@ class Proofs:
     def ladder(self) -> tuple[str, ...]:
         """The models by which pairs are proved, from the profile's own to the widest."""
         return tuple(dict.fromkeys((self.profile, *NARROWER.get(self.profile, ()), WIDEST)))
+
+    def let_go(self) -> None:
+        """Cuts what its parts have of one another, when nobody asks any more: so all of it goes at once, where the
+        collector of garbage would have to find it."""
+        self.graph.alike.clear()
 
     @property
     def settled(self) -> bool:
@@ -420,7 +424,7 @@ class Proofs:
 def give_up_early(judges: Mapping[str, Judge]) -> None:
     """Lets judges say of a pair that it is in no order as soon as that is sure; not how."""
     for judge in judges.values():
-        judge.near = Near(judge)
+        judge.near = {}
 
 
 def _generic_and_away(generic: Access, away: Place) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tkc.ir.isa.assumptions import ACROSS, UNHIDDEN, granted
+from tkc.ir.isa.assumptions import ACROSS, FENCED, UNHIDDEN, granted
 
 STRICT = granted("strict")
 PRACTICE = granted("practice")
 PROFILES: Mapping[str, frozenset[str]] = {
     "strict": STRICT,
     UNHIDDEN: granted(UNHIDDEN),
+    FENCED: granted(FENCED),
     ACROSS: granted(ACROSS),
     "practice": PRACTICE,
 }

@@ -6,7 +6,6 @@ from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
-from typing import TYPE_CHECKING
 
 from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import GROUPS, PENDING, Source, home_of, memory_of
@@ -30,9 +29,6 @@ from tkc.analysis.happens_before.mirrored import Images, images_of, judged_befor
 from tkc.analysis.happens_before.paths import Caps, Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Done, Space
-
-if TYPE_CHECKING:
-    from tkc.analysis.happens_before.near import Near
 
 LONG = 12
 """Rounds of a search, of three steps from an access, after which a proof is taken to be unlikely."""
@@ -111,8 +107,8 @@ class Judge:
     """When two slots meet, by their repetitions."""
     caps: Caps | None = None
     """Counts of clocks beyond which nothing is followed (`near`)."""
-    near: Near | None = None
-    """Says which pairs are in no order, of those whose proof takes long."""
+    near: dict[Hashable, Judge] | None = None
+    """Where pairs whose proof takes long are looked at nearby first, the judges who do (`near`)."""
 
     def reach(self, place: Place) -> Reach:
         """The labels of an access, as far as they are followed; accesses that go one way share them."""
@@ -219,12 +215,17 @@ class Judge:
             if not any(went) and not any([r.advance(role) for r, role in ways]):
                 break
             rounds += 1
-            if rounds == LONG and self.near is not None and self.near.parts(first, second):
+            if rounds == LONG and self.near is not None and self._parts(first, second):
                 return pairs[0].unordered()
         for pair in pairs:  # what is known after a choice may have come last
             if pair.gap() is None:
                 return pair.ordered()
         return self._settled(pairs, others)
+
+    def _parts(self, first: Place, second: Place) -> bool:
+        from tkc.analysis.happens_before.near import Near
+
+        return self.near is not None and Near(self, self.near).parts(first, second)
 
     def _settled(self, pairs: list[Pair], others: list[Place]) -> Hazard:
         """The verdict on a pair all of whose labels have been followed, and none proves it."""

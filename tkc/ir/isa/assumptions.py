@@ -15,6 +15,8 @@ ACROSS = "across"
 UNHIDDEN = "unhidden"
 """Strict, but for arrivals that those of another CTA may hide: of the order of time that they leave less is known than
 is so, and fences that are needed without them count as needed."""
+FENCED = "fenced"
+"""Practice, but for what makes proxy fences needless or joins by those of another CTA: strict in that."""
 MODELS = (STRICT, PRACTICE)
 
 
@@ -31,9 +33,10 @@ class Assumption(NamedTuple):
     warns: bool = False
 
 
-_BOTH = (STRICT, UNHIDDEN, ACROSS, PRACTICE)
+_BOTH = (STRICT, UNHIDDEN, FENCED, ACROSS, PRACTICE)
 _ACROSS = (ACROSS, PRACTICE)
-_UNHIDDEN = (UNHIDDEN, PRACTICE)
+_UNHIDDEN = (UNHIDDEN, FENCED, PRACTICE)
+_FENCED = (FENCED, PRACTICE)
 
 ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A1", "an async access of shared memory is performed by the CTA that owns the memory",
@@ -41,7 +44,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A2", "a wait of .cta scope observes completions of another CTA on its own mbarrier, and another CTA's "
                "arrival of .cta scope tells it of tensor memory, and of completions of copies and products that its "
                "threads know, not of their groups of stores",
-               "the default scopes of try_wait and arrive in shipped cluster kernels", _ACROSS),
+               "the default scopes of try_wait and arrive in shipped cluster kernels", (*_ACROSS, FENCED)),
     Assumption("A3", "an acquire orders later tcgen05 operations", "9.7.18.6.3", _BOTH),
     Assumption("A4", "the arrival of tcgen05.commit releases what the tracked operations did",
                "9.7.18.12.1", _BOTH),
@@ -54,15 +57,15 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A8", "wgmma reads shared memory after what its warps have acquired",
                "9.7.17; without it no copy could feed wgmma", _BOTH),
     Assumption("A9", "tcgen05.cp after tcgen05.mma or cp of the same thread keeps order",
-               "block scales in tensor memory that are not ringed"),
+               "block scales in tensor memory that are not ringed", _FENCED),
     Assumption("A11", "a proxy fence covers what its thread has acquired from others",
                "NVIDIA's formal model, MP_cta rows", _BOTH),
     Assumption("A12", "the wait of one thread for wgmma covers the reads of its whole warpgroup",
-               "one arriving thread for each warpgroup"),
+               "one arriving thread for each warpgroup", _FENCED),
     Assumption("A13", "bar.warp.sync orders its lanes for tensor memory, wgmma and bulk completions too",
-               "elected arrivals after a wait of all lanes"),
+               "elected arrivals after a wait of all lanes", _FENCED),
     Assumption("A14", "tcgen05.mma that writes columns which an earlier one of the same thread reads as A keeps order",
-               "attention kernels that put P over S"),
+               "attention kernels that put P over S", _FENCED),
     Assumption("A15", "a remote arrival between two local ones keeps the chain of generic data of one CTA",
                "pair kernels", _UNHIDDEN),
     Assumption("A16", "threads that write the same value to one place by one instruction do no harm",
@@ -74,7 +77,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A19", "the address word of tcgen05.alloc needs no proxy fence between its reads and an async overwrite",
                "compilers that give the word's place to a tile"),
     Assumption("A20", "bar.sync orders awaited loads and stores of tensor memory without tcgen05.fence",
-               "Triton's kernels; completions of tcgen05.mma still need the fence there"),
+               "Triton's kernels; completions of tcgen05.mma still need the fence there", _FENCED),
     Assumption("A22", "ldmatrix and then stmatrix of one warp on the same rows keep their order",
                "CUTLASS epilogues that put D over C in place"),
     Assumption("A21", "the assembler tracks the registers of tcgen05.ld: who reads them waits for them",

@@ -13,16 +13,13 @@ from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
     ArrayAttr,
     DictionaryAttr,
-    IntegerAttr,
-    IntegerType,
     LocationAttr,
     UnitAttr,
-    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.diagnostics import Bug
-from tkc.ir.interned import integer, string
+from tkc.ir.interned import long_integer, string
 from tkc.ir.ptx.control import (
     COUNTERS,
     ForOp,
@@ -75,10 +72,6 @@ class _Plan:
 
 
 _plans: dict[tuple[Any, ...], _Plan] = {}
-
-
-def _long(value: int) -> IntegerAttr[IntegerType]:
-    return integer(value, i64)
 
 
 def _plan(name: str, texts: tuple[str, ...], slots: Mapping[str, str]) -> _Plan:
@@ -185,7 +178,7 @@ class Emit:
             if argument.offset:
                 if name not in plan.shape.addresses:
                     raise Bug("ptx emission", f"{name} of {plan.shape.row.name} takes no offset")
-                properties[plan.shape.offset_of(name)] = _long(argument.offset)
+                properties[plan.shape.offset_of(name)] = long_integer(argument.offset)
             return argument.base
         kind = plan.spelling.kinds[name] or "b32"
         if isinstance(argument, float):
@@ -211,7 +204,7 @@ class Emit:
         given = dict(zip(shape.arguments, arguments, strict=False))
         for argument, value in named.items():
             if argument in shape.offsets and isinstance(value, int):
-                properties[argument] = _long(value)
+                properties[argument] = long_integer(value)
                 continue
             if argument not in shape.arguments or argument in given:
                 raise Bug("ptx emission", f"{name} takes no further {argument}")
@@ -222,7 +215,7 @@ class Emit:
             value = given.get(argument)
             if argument in shape.immediates:
                 if isinstance(value, int):
-                    properties[argument] = _long(int(value))
+                    properties[argument] = long_integer(int(value))
                 elif isinstance(value, str):
                     properties[argument] = string(value)
                 elif value is not None or argument not in shape.optional:
@@ -278,7 +271,7 @@ class Emit:
         """A constant; of class f32 or f64, the bits of one."""
         found = self._constants.get((value, kind))
         if found is None:
-            op = construct(ImmOp, (), (reg(kind),), {"value": _long(value)})
+            op = construct(ImmOp, (), (reg(kind),), {"value": long_integer(value)})
             if self._last_constant is not None:
                 self._top.insert_op_after(op, self._last_constant)
             elif self._top.first_op is not None:
@@ -308,7 +301,11 @@ class Emit:
             SliceOp,
             (whole,),
             (type_of(whole).part(start, count, step),),
-            {"start": _long(start), "count": _long(count), "step": _long(step)},
+            {
+                "start": long_integer(start),
+                "count": long_integer(count),
+                "step": long_integer(step),
+            },
             self.location,
         )
         return self.insert(op).results[0]
@@ -477,16 +474,16 @@ def kernel(
         "params": ArrayAttr(
             [DictionaryAttr({"name": string(n), "kind": string(k)}) for n, k in params]
         ),
-        "reqntid": _long(reqntid),
+        "reqntid": long_integer(reqntid),
     }
     if min_ctas != 1:
-        properties["min_ctas"] = _long(min_ctas)
+        properties["min_ctas"] = long_integer(min_ctas)
     if most_ctas is not None:
-        properties["most_ctas"] = _long(most_ctas)
+        properties["most_ctas"] = long_integer(most_ctas)
     elif cluster is not None:
-        properties["cluster"] = _long(cluster)
+        properties["cluster"] = long_integer(cluster)
     if shared_bytes:
-        properties["shared_bytes"] = _long(shared_bytes)
+        properties["shared_bytes"] = long_integer(shared_bytes)
     if contract is not None:
         properties["contract"] = contract
     op = construct(KernelOp, (), (), properties, location, [Region(block)])
