@@ -72,7 +72,7 @@ class Quick(Judge):
         inner = Pair(self, first, second, next(clocks))
         if inner.never:
             return inner.ordered()
-        key = self._alike(first, second)
+        key = self._alike(first, second, inner.meetings)
         known = self.alike.get(key) if key is not None else None
         if known is None:
             pairs = [inner, *(Pair(self, first, second, clock) for clock in clocks)]
@@ -246,14 +246,19 @@ class _Way:
         turns, label, _ = way
         if turns == inf:
             return not self.known
-        while label is not None and label.before is not None:
-            act = label.node.event.act if label.node.event is not None else None
-            told = isinstance(act, Wait) or (isinstance(act, Meet) and act.barrier is not None)
-            if (
-                label.node.role is not self.role
-                or label.rule == CHOICE
-                or (told and label.rule not in SILENT)
-            ):
-                return False
-            label = label.before
-        return True
+        return own_steps(label, self.role)
+
+
+def own_steps(label: Label | None, role: Role) -> bool:
+    """Whether what led to a label are steps of one role, so that each role that does the same has them (`alone`)."""
+    while label is not None and label.before is not None:
+        act = label.node.event.act if label.node.event is not None else None
+        told = isinstance(act, Wait) or (isinstance(act, Meet) and act.barrier is not None)
+        if (
+            label.node.role is not role
+            or label.rule == CHOICE
+            or (told and label.rule not in SILENT)
+        ):
+            return False
+        label = label.before
+    return True

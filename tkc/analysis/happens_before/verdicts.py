@@ -25,7 +25,7 @@ from tkc.analysis.happens_before.exclusion import contrary, exclusive
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.meetings import NEVER, TOGETHER, Meetings, meetings_of
-from tkc.analysis.happens_before.mirrored import Images, images_of
+from tkc.analysis.happens_before.mirrored import Images, images_of, judged_before
 from tkc.analysis.happens_before.paths import Caps, Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Done, Space
@@ -170,16 +170,18 @@ class Judge:
             self.alike[key] = self._judge(first, second, others)
         return self.alike[key]
 
-    def _alike(self, first: Place, second: Place) -> Hashable:
+    def _alike(self, first: Place, second: Place, inner: Meetings | None = None) -> Hashable:
         one, other = first.node.role, second.node.role
         symmetry = self.graph.symmetry
         if one.copies == other.copies == 1 and not symmetry.swaps:
             return None
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
+        clocks = common(first.node, second.node)
         meetings: list[Hashable] = []
-        for clock in common(first.node, second.node):
-            meet = self.meetings(first, second, clock)
-            meetings.append(meet.all)
+        if inner is not None:  # those by the innermost clock are known
+            next(clocks)
+            meetings.append(inner.all)
+        meetings += [self.meetings(first, second, clock).all for clock in clocks]
         x, y = first.access, second.access
         owners = (x.owner, y.owner) if x.space is not Space.GLOBAL else (0, 0)
         slots: Hashable = None
@@ -291,13 +293,11 @@ class Judge:
 
     def meetings(self, here: Place, there: Place, clock: Clock) -> Meetings:
         """Which differences of counts of a clock a pair's slots may be equal at."""
-        first, second = here.access, there.access
-        if (
-            first.ring != second.ring
-        ):  # nothing says which slots of the one lie in which of the other
-            first, second = replace(first, slot=None), replace(second, slot=None)
+        one = two = None
+        if here.access.ring == there.access.ring:
+            one, two = self.row(here.access.slot, clock), self.row(there.access.slot, clock)
+        # else nothing says which slots of the one lie in which of the other
         turns = self._turns(here, clock), self._turns(there, clock)
-        one, two = self.row(first.slot, clock), self.row(second.slot, clock)
         if turns != (None, None):
             return self._rows_meet(one, two, turns)
         if clock is self.graph.kernel or self._in_one_turn(here, there, clock):
@@ -375,11 +375,13 @@ class Pair:
     def _never_in_one_count(self) -> bool:
         """Whether no count of the clock has both."""
         one, other, clock = self.first.node, self.second.node, self.clock
+        if one.role is not other.role:
+            return False
         # one count of an outer clock has many instances of an access in an inner loop
         inner = one.path[one.path.index(clock) + 1 :]
         if self.first is self.second and all([c.high <= 1 for c in inner]):
             return True
-        if one.role is not other.role:
+        if not inner or other.path[-1] is clock:  # no condition within a turn is round the one
             return False
         return exclusive(one, other, clock) or contrary(one, other, clock)
 
@@ -447,6 +449,8 @@ def _gap(
     forward: float, back: float, meetings: Meetings, same: bool, span: float
 ) -> tuple[int, int] | None:
     """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
+    if forward + back <= 1:  # no distance is between the two
+        return None
     reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0))
     reach += meetings.before + meetings.period + 1
     if forward < inf and back < inf:
@@ -515,13 +519,9 @@ def conflicts(
     """Pairs of accesses of one buffer of which one writes, apart from those that touch different bytes; those that may
     never be at the same place only if asked for (`vague`), and those that are `images` of others not."""
     for i, first in enumerate(here):
-        image = None if images is None else images[i]
-        for j in range(i, len(here)):
-            second = here[j]
-            if image is not None and images is not None:
-                other = images[j]
-                if other is not None and image <= other:
-                    continue
+        for j, second in enumerate(here[i:], i):
+            if images is not None and judged_before(images, i, j):
+                continue
             a, b = first.access, second.access
             if (a.write or b.write) and not _no_race(a, b) and not _apart(a, b):
                 if vague or not is_vague(first, second):
