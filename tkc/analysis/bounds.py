@@ -119,7 +119,8 @@ def _ends(axis: Axis, threads: tuple[int, ...]) -> tuple[int, int] | None:
     """The least and the largest index; None where that is not known."""
     if axis.fixed or any(leaf.most is None for leaf, _ in axis.moving) or not threads:
         return None
-    offsets = [axis.at(t) for t in threads]
+    alike = len(axis.offsets) == 1
+    offsets = axis.offsets if alike else [axis.offsets[t] for t in threads]
     ends = [c * (leaf.most or 0) for leaf, c in axis.moving]
     low = min(offsets) + sum(e for e in ends if e < 0)
     return low, max(offsets) + sum(e for e in ends if e > 0) + axis.width - 1

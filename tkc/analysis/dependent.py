@@ -31,9 +31,10 @@ def check_dependent(graph: Graph, without: Set[Event] = frozenset()) -> Iterator
     for node in graph.nodes:
         if node.event is None or graph.symmetry.mirrors(node.role):
             continue
-        touches = [a for a in node.event.accesses if a.space is Space.GLOBAL]
+        if all([a.space is not Space.GLOBAL for a in node.event.accesses]):
+            continue
         own = [reach for reach in waits if reach.origin.role is node.role]  # what is nearest first
-        if touches and not (_ever_known(own, node) or _ever_known(waits, node)):
+        if not (_ever_known(own, node) or _ever_known(waits, node)):
             yield finding_at(
                 "TK318",
                 node,

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from tkc.analysis.happens_before.automaton import PENDING
+from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
+from tkc.analysis.happens_before.quick import Quick, own_steps
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.verdicts import Judge, Place, places
 from tkc.ir.isa.memory import Done, Space
@@ -38,6 +40,7 @@ def unclosed(name: str) -> str:
 def check_lifetimes(judge: Judge) -> Iterator[Finding]:
     """Asynchronous accesses of this CTA's memory that may be under way when the roles have ended."""
     over: dict[Hashable, bool] = {}  # accesses that go one way end alike, and those of CTAs alike
+    owned: set[Hashable] = set()  # of roles that do the same, what their own steps await
     symmetry = judge.graph.symmetry
     for here in places(judge.graph).values():
         for place in here:
@@ -51,7 +54,7 @@ def check_lifetimes(judge: Judge) -> Iterator[Finding]:
             if alike not in over:
                 key = judge.reach(place), place.node.path
                 if key not in over:
-                    over[key] = _over(judge, place)
+                    over[key] = _over(judge, place, owned)
                 over[alike] = over[key]
             if not over[alike]:
                 open_ = access.done in GROUPED and judge.never_closed(place)
@@ -81,24 +84,35 @@ def _finding(place: Place, remedy: str) -> Finding:
     )
 
 
-def _over(judge: Judge, place: Place) -> bool:
+def _over(judge: Judge, place: Place, owned: set[Hashable]) -> bool:
     """Whether some role cannot end before the access is complete.
 
     Roles of a ring handle the same items, so that the one that awaits an item ends after it.
     """
+    node, access = place.node, place.access
+    alone = judge.alone if isinstance(judge, Quick) else {}
+    mine = (
+        alone.get(node.role), node.number, place.event.accesses.index(access), place.turns,
+        access.owner ^ node.role.cta,
+    )  # fmt: skip
+    if mine in owned:
+        return True
     reach = judge.reach(place)
-    while not _ends(judge, place, reach):
+    while (label := next(_ends(judge, place, reach), None)) is None:
         if not reach.advance():
             return False
+    if node.role in alone and own_steps(label, node.role):
+        owned.add(mine)
     return True
 
 
-def _ends(judge: Judge, place: Place, reach: Reach) -> bool:
+def _ends(judge: Judge, place: Place, reach: Reach) -> Iterator[Label]:
+    """What says that the access is complete where a role ends, or waits in the access's own turn."""
     own = place.node.path
-    return any(
-        state.name not in PENDING
-        and (node.event is None or (position[-1][0] in own and position[-1][1] <= 0))
-        for node in (*judge.graph.end_of.values(), *judge.graph.waiting)
-        for (state, _), labels in reach.labels.get(node, {}).items()
-        for position in (x.position for x in labels)
-    )
+    for node in (*judge.graph.end_of.values(), *judge.graph.waiting):
+        for (state, _), labels in reach.labels.get(node, {}).items():
+            if state.name not in PENDING:
+                for label in labels:
+                    clock, offset = label.position[-1]
+                    if node.event is None or (clock in own and offset <= 0):
+                        yield label

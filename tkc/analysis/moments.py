@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tkc.analysis.circles import Circles
 from tkc.analysis.guards import LANES
 from tkc.analysis.happens_before.automaton import PENDING, Source, State, both
 from tkc.analysis.happens_before.clocks import Position, bound
@@ -85,9 +86,12 @@ def deadlocks(graph: Graph) -> list[Finding]:
     """Waits that come after themselves: a cycle of waits in which no slot is left over."""
     found: list[Finding] = []
     seen: set[Node] = set()
+    circles = Circles(graph)
     for ring in graph.rings.values():
         for wait in ring.waits:
             if wait.node in seen or graph.symmetry.mirrors(wait.node.role):
+                continue
+            if not circles.may_have(wait):
                 continue
             if not list(_behind_itself(graph, wait, False)):
                 continue

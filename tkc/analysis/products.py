@@ -7,7 +7,7 @@ fences and groups out are asked about: the compiler makes those of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tkc.analysis.happens_before.automaton import MOST_GROUPS
 from tkc.analysis.happens_before.opened import opened_by
 from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.items import role_of
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.memory import Done, Touch
 from tkc.ir.stage import ops as s
@@ -22,10 +23,12 @@ from tkc.ir.stage.explicit import MmaCommitOp, MmaFenceOp
 from tkc.ir.stage.types import AccumulatorType, Home
 
 
-def check_products(kernel: s.KernelOp) -> Iterator[Finding]:
-    """Products without their fence, and registers that are touched while products write them."""
+def check_products(kernel: s.KernelOp, ops: Iterable[Operation]) -> Iterator[Finding]:
+    """Products without their fence, and registers that are touched while products write them; `ops`: all operations of
+    the kernel."""
+    roles = {role_of(op) for op in ops if "alone" in op.properties}
     for role in kernel.body.block.ops:
-        if isinstance(role, s.RoleOp) and any("alone" in op.properties for op in role.walk()):
+        if isinstance(role, s.RoleOp) and role in roles:
             walk = _Walk(role)
             buffers = dict.fromkeys(b for op in role.walk() for b, _ in _accumulators(op))
             walk.block(role.body.block, {b: Registers(touched=role) for b in buffers})

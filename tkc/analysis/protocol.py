@@ -268,6 +268,8 @@ class RingProtocol:
 
     def _period(self) -> int:
         """After how many turns the same sites have items again."""
+        if not self.graph.periods:
+            return 1
         return lcm(*(s.node.turns.period for s in self._sites() if s.sometimes and s.node.turns))
 
     def _first(self) -> Node:

@@ -6,35 +6,36 @@ next one may come in a turn that only runs where that answer, and no other, was 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.values import Values
+from tkc.analysis.items import role_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.stealing import AnswerOp, TryCancelOp
 
 
-def check_refusals(kernel: s.KernelOp) -> Iterator[Finding]:
-    """Requests that may follow a refusal."""
-    for role in kernel.body.block.ops:
-        if type(role) is not s.RoleOp:
-            continue
-        asked = [op for op in role.walk() if type(op) is TryCancelOp]
-        if asked:
-            values = Values(role)
-            for n, request in enumerate(asked):
-                why = "another request stands in the same turn" if n else _why(request, values)
-                if why:
-                    yield Finding(
-                        "TK330",
-                        f"role {role.sym_name.data} may ask for another cluster after one was refused: {why}",
-                        "refused",
-                        request,
-                        roles=(role.sym_name.data,),
-                        remedy="ask again only where the answer to the request before was that there is one more",
-                    )
+def check_refusals(ops: Iterable[Operation]) -> Iterator[Finding]:
+    """Requests that may follow a refusal, of all operations of a kernel."""
+    asked: dict[s.RoleOp, list[TryCancelOp]] = {}
+    for op in ops:
+        if type(op) is TryCancelOp and (role := role_of(op)) is not None:
+            asked.setdefault(role, []).append(op)
+    for role, requests in asked.items():
+        values = Values(role)
+        for n, request in enumerate(requests):
+            why = "another request stands in the same turn" if n else _why(request, values)
+            if why:
+                yield Finding(
+                    "TK330",
+                    f"role {role.sym_name.data} may ask for another cluster after one was refused: {why}",
+                    "refused",
+                    request,
+                    roles=(role.sym_name.data,),
+                    remedy="ask again only where the answer to the request before was that there is one more",
+                )
 
 
 def _why(request: TryCancelOp, values: Values) -> str:

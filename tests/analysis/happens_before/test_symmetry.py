@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analysis.happens_before.build import (
@@ -120,6 +122,17 @@ def test_ctas_that_do_the_same_are_judged_once() -> None:
     assert {h.first.access.owner for h in judged} == {0}
     assert len(judged) * 2 == sum(len(list(conflicts(here))) for here in places(graph).values())
     assert not wrong(made)
+
+
+@pytest.mark.parametrize("other", [{"region": (0, 8)}, {"share": 1}, {"atomic": True}])
+def test_other_bytes_of_an_alike_cta_are_judged_by_themselves(other: dict[str, object]) -> None:
+    made = pair((True, True))
+    for event in made.roles[2].events():
+        event.accesses = tuple(replace(a, **other) for a in event.accesses)  # type: ignore[arg-type]
+    graph = build(made)
+    assert graph.symmetry.swaps == [1]
+    in_conflict = [pair for here in places(graph).values() for pair in conflicts(here)]
+    assert len(list(hazards(Judge(graph, PRACTICE)))) == len(in_conflict)
 
 
 @pytest.mark.parametrize(("field", "value"), [("count", 5), ("depth", 3), ("name", "other")])

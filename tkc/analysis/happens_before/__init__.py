@@ -54,11 +54,12 @@ def _of_kernel(op: KernelOp, profile: str) -> list[Finding]:
     found = [*of_order]
     touched = made.accesses()
     found += [*check_bounds(touched), *check_written(touched), *check_cleared(touched)]
-    found += check_products(op)
+    ops = list(op.walk())
+    found += check_products(op, ops)
     if op.clc is not None:  # few kernels take over items
         from tkc.analysis.refusals import check_refusals
 
-        found += check_refusals(op)
+        found += check_refusals(ops)
     return found
 
 

@@ -6,8 +6,8 @@ threads: those that stay as they are (sizes, the unit's number), and those that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
 from math import gcd
@@ -47,11 +47,11 @@ class Axis:
     moving: Sum = frozenset()
     fixed: Sum = frozenset()
     width: int = 1
+    step: int = field(init=False, compare=False)
+    """What the moving part is a multiple of; 0 where there is none."""
 
-    @property
-    def step(self) -> int:
-        """What the moving part is a multiple of; 0 where there is none."""
-        return gcd(*(c for _, c in self.moving))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step", gcd(*[c for _, c in self.moving]))
 
     def at(self, thread: int) -> int:
         return self.offsets[thread if len(self.offsets) > 1 else 0]
@@ -83,10 +83,10 @@ class Area:
 
 def apart(a: Area, b: Area) -> bool:
     """Whether two operations touch different elements, whatever turns of their loops they are in."""
-    return any(
-        x is not None and y is not None and _axes_apart(x, y)
-        for x, y in zip(a.axes, b.axes, strict=True)
-    )
+    for x, y in zip(a.axes, b.axes, strict=True):
+        if x is not None and y is not None and _axes_apart(x, y):
+            return True
+    return False
 
 
 def _axes_apart(a: Axis, b: Axis) -> bool:
@@ -253,10 +253,10 @@ class Formulas:
             if isinstance(at, s.IfOp):
                 then = region is at.then
                 for condition in self._parts(at.condition) if then else (at.condition,):
-                    lets = self._lets(condition, known)
-                    asked |= lets is None
-                    if lets is not None:
-                        found = [t for t in found if lets(t) is then]
+                    passing = self._passing(condition, known)
+                    asked |= passing is None
+                    if passing is not None:
+                        found = [t for t in found if (t in passing) is then]
             region, at = at.parent_region(), at.parent_op()
         return tuple(found), asked
 
@@ -269,18 +269,20 @@ class Formulas:
         else:
             yield condition
 
-    def _lets(
+    def _passing(
         self, condition: SSAValue, known: dict[SSAValue, Form | None]
-    ) -> Callable[[int], bool] | None:
-        """Which threads a condition lets through; None where it does not only ask who they are."""
+    ) -> Collection[int] | None:
+        """The threads that a condition lets through; None where it does not only ask who they are."""
         op = condition.owner
         if isinstance(op, s.ElectedOp):
             each = LANES if op.scope.data == s.By.LANE else self.count
-            return lambda t: t % each == 0
+            return range(0, self.count, each)
         form = self._form(condition, known)
         if form is None or form.leaves:
             return None
-        return lambda t: bool(form.offsets[0 if form.alike else t])
+        if form.alike:
+            return range(self.count if form.offsets[0] else 0)
+        return {t for t, holds in enumerate(form.offsets) if holds}
 
     def _axis(self, value: SSAValue, width: int, known: dict[SSAValue, Form | None]) -> Axis | None:
         form = self._form(value, known)

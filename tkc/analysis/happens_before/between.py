@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf, lcm
 
 from tkc.analysis.happens_before.clocks import Clock
 from tkc.analysis.happens_before.events import Access
+from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.meetings import LONGEST
 from tkc.analysis.happens_before.rules import RULES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Pair, Place, Step, steps_of
 
+Distance = Callable[[Place, Place, Clock], tuple[float, Label | None, str]]
+"""From how many counts of a clock on one access comes after another, as far as it is looked for."""
 
-def read_between(judge: Judge, pair: Pair, others: list[Place]) -> Hazard | None:
+
+def read_between(
+    judge: Judge, pair: Pair, others: list[Place], distance: Distance
+) -> Hazard | None:
     """Two writes with a read between them that sees the first and comes before the second."""
     first, second, clock = pair.first, pair.second, pair.clock
     for read in others:
@@ -22,12 +29,11 @@ def read_between(judge: Judge, pair: Pair, others: list[Place]) -> Hazard | None
         if not access.buffer == first.access.buffer == second.access.buffer:
             continue
         reads = _copies(judge, read, others)
-        there = max((_through(judge, first, r, second, clock) for r in reads), key=lambda x: x[0])
-        here = there
+        ways = [_through(judge, first, r, second, clock, distance) for r in reads]
+        here = there = max(ways, key=lambda way: way[0])
         if first is not second:
-            here = max(
-                (_through(judge, second, r, first, clock) for r in reads), key=lambda x: x[0]
-            )
+            ways = [_through(judge, second, r, first, clock, distance) for r in reads]
+            here = max(ways, key=lambda way: way[0])
         if pair.gap(there[0], here[0]) is None:
             steps = there[1] if there[0] < inf else ()
             steps += here[1] if first is not second and here[0] < inf else ()
@@ -39,7 +45,6 @@ def read_between(judge: Judge, pair: Pair, others: list[Place]) -> Hazard | None
 def _copies(judge: Judge, read: Place, others: list[Place]) -> list[Place]:
     """A read with those of the role's other copies, each of which may read rows of its own."""
     role, shapes = read.node.role, judge.graph.symmetry.shapes
-    index = read.event.accesses.index(read.access)
     return [
         o
         for o in others
@@ -47,20 +52,24 @@ def _copies(judge: Judge, read: Place, others: list[Place]) -> list[Place]:
         or (
             shapes[o.node.role] == shapes[role]
             and o.node.role.cta == role.cta
-            and (o.node.number, o.event.accesses.index(o.access)) == (read.node.number, index)
+            and (o.node.number, o.index) == (read.node.number, read.index)
             and o.turns == read.turns
         )
     ]
 
 
 def _through(
-    judge: Judge, first: Place, read: Place, second: Place, clock: Clock
+    judge: Judge, first: Place, read: Place, second: Place, clock: Clock, distance: Distance
 ) -> tuple[float, tuple[Step, ...]]:
     """From a write to a later one by a read of the first's value that comes before the second: it has to stand in a
     turn from the one's to the other's, which there is, and to meet the first in whichever turn that is."""
-    there, a, rule_a = judge.distance(first, read, clock)
-    back, b, rule_b = judge.distance(read, second, clock)
-    if there == inf or back == inf or read.turns is not None:
+    if read.turns is not None:
+        return inf, ()
+    there, a, rule_a = distance(first, read, clock)
+    if there == inf:
+        return inf, ()
+    back, b, rule_b = distance(read, second, clock)
+    if back == inf:
         return inf, ()
     at = _met_from(judge, first, read, clock, max(0, int(there)))
     if at is None:

@@ -68,13 +68,13 @@ def _bodies(body: list[Item]) -> Iterator[list[Item]]:
     yield body
     for item in body:
         match item:
+            case Event():
+                continue
             case Choice():
                 inner = [b.body for b in item.branches]
             case Beside():
                 inner = [item.one, item.other]
             case Loop() | Sometimes():
                 inner = [item.body]
-            case _:
-                inner = []
         for one in inner:
             yield from _bodies(one)

@@ -79,10 +79,17 @@ def known_at(reach: Reach, first: Place, second: Place) -> list[Label]:
 
 
 def _begun(reach: Reach, first: Place, second: Place) -> Iterator[Label]:
-    """What is known at an access that stands between the first and what its labels begin with."""
-    if second.node in reach.graph.entry(first.node)[1]:
+    """What is known at an access that stands between the first and what its labels begin with; where any proof will
+    do, also in other turns of one body, whose steps need not be followed for what was known to begin with."""
+    one, other = first.node, second.node
+    if other in reach.graph.entry(one)[1]:
         for label in reach.begun:
-            yield Label(second.node, label.state, label.position, "po", label)
+            yield Label(other, label.state, label.position, "po", label)
+    elif reach.hasty and one.role is other.role and one.loops == other.loops:
+        if one.turns is None and other.turns is None:
+            later = int(one.segment is not other.segment or one.place >= other.place)
+            for label in reach.begun:
+                yield Label(other, label.state, ((one.path[-1], later),), "po", label)
 
 
 def _measure(

@@ -63,16 +63,13 @@ def flags(graph: Graph) -> frozenset[tuple[Role, Role]]:
     """
     released: dict[Hashable, set[Role]] = {}
     acquired: dict[Hashable, set[Role]] = {}
-    followed = {("word", a.buffer) for _, a, _ in graph.program.accesses()} & {
-        *graph.program.barriers
-    }
     for node in graph.nodes:
         op = node.event.op if node.event is not None else None
         if isinstance(op, ElementOp) and op.strong:
             word = _word(op, "sem")
             place: Hashable = op.place  # pyright: ignore
             touched = node.event.accesses if node.event is not None else ()
-            if not touched or ("word", touched[0].buffer) in followed:
+            if not touched or ("word", touched[0].buffer) in graph.program.barriers:
                 continue
             if word in ("release", "acq_rel") or (
                 not isinstance(op, LoadElementOp) and _fences(node)

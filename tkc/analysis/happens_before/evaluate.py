@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.guards import Guard, guard_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 
 FEW = 16
@@ -76,14 +77,19 @@ class Evaluator:
         self.guards: dict[SSAValue, Guard | None] = {}
         self.doing: dict[Block, list[Operation]] = {}
         self.ops = list(self.role.walk())
+        conditions: list[s.IfOp] = []
         for op in self.ops:
-            if type(op) is s.ForOp or op.name == "stage.while":
+            kind = type(op)
+            if kind is s.ForOp or kind is WhileOp:
                 self.carried[op] = _carried(op)
-        for op in self.ops:
-            if type(op) is s.IfOp and self._counts(op):
-                self.carried[op] = _passed(op)
+            elif kind is s.IfOp:
+                conditions.append(op)
+        self.carried |= {op: _passed(op) for op in conditions if self._counts(op)}
         for rows in self.carried.values():
-            rows[:] = [replace(row, step=self._chosen(row.step)) for row in rows]
+            for n, row in enumerate(rows):
+                step = self._chosen(row.step)
+                if step is not row.step:
+                    rows[n] = replace(row, step=step)
 
     def _chosen(self, step: SSAValue) -> SSAValue:
         """What a turn leaves, through conditions of which this CTA takes one side always."""

@@ -6,7 +6,7 @@ Roles whose rows several warpgroups split become one role a warpgroup. Slots, ph
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Set
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby, takewhile
 from math import lcm, prod
@@ -67,7 +67,7 @@ def program(kernel: s.KernelOp) -> Program:
                 )
     roles = [op for op in kernel.body.block.ops if isinstance(op, s.RoleOp)]
     write = Expressions()
-    beside = [o for op in kernel.body.block.ops if not isinstance(op, s.RoleOp) for o in op.walk()]
+    beside = [op for op in kernel.body.block.ops if not isinstance(op, s.RoleOp)]
     copies = [Copies(op, beside) for op in roles]
     for rank in range(cluster):
         for each in copies:
@@ -115,10 +115,13 @@ class Copies:
             values = Values(self.role, group, rank)
         if first is None:
             self.acts = who_acts(values)
-            self.differ = differing([*self.beside, *values.ops])
+            self.apart: Set[Operation] = frozenset()
+        if first is None and (cluster > 1 or self.role.groups.value.data > 1):
+            beside = (o for op in self.beside for o in op.walk())
+            self.differ = differing([*beside, *values.ops])
             self.alike = alike(values.ops, self.differ)
             self.chosen = chosen(values.ops, self.differ) if self.alike else []
-            self.apart = apart(self.differ) if cluster > 1 else frozenset()
+            self.apart = apart(self.differ) if cluster > 1 else self.apart
         found = Operations(self.role, group, rank, cluster, made.barriers, write, values, self.acts)
         if first is None:
             self.first = found

@@ -303,13 +303,15 @@ def loops_of(role: Role) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
 def _flat(body: list[Item]) -> Iterator[Loop]:
     """A body's loops, those of choices too."""
     for item in body:
-        if type(item) is Loop:
+        if type(item) is Event:
+            continue
+        if isinstance(item, Loop):
             yield item
         elif isinstance(item, Choice):
             yield from item.branches
         elif isinstance(item, Beside):
             yield from _flat([*item.one, *item.other])
-        elif isinstance(item, Sometimes):
+        else:
             yield from _flat(item.body)
 
 
@@ -331,13 +333,14 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
     for loop, _, key in found:
         group[top(loop)] = top(first.setdefault(key, loop))
     linked: dict[tuple[Hashable, int], Loop] = {}
-    uncounted = _uncounted(program)
-    for role in program.roles:
-        for event in role.events():
-            for barrier, index in _indices(event):
-                if index is not None and index.loop is not None and barrier not in uncounted:
-                    known = linked.setdefault((barrier, index.rate), index.loop)
-                    group[top(index.loop)] = top(known)
+    counted = [_counted(event) for role in program.roles for event in role.events()]
+    items = [item for item in counted if item is not None]
+    # of barriers some of whose items are not numbered the numbers of others say nothing
+    uncounted = {b for b, index in items if index is None and b in program.barriers}
+    for barrier, index in items:
+        if index is not None and index.loop is not None and barrier not in uncounted:
+            known = linked.setdefault((barrier, index.rate), index.loop)
+            group[top(index.loop)] = top(known)
     made: dict[Loop, Clock] = {}
     for loop, _, _ in found:
         if top(loop) not in made:
@@ -366,17 +369,6 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
     return clocks
 
 
-def _uncounted(program: Program) -> set[Hashable]:
-    """The barriers of which some items are not numbered, so that the numbers of others say nothing."""
-    return {
-        barrier
-        for role in program.roles
-        for event in role.events()
-        for barrier, index in _indices(event)
-        if index is None and barrier in program.barriers
-    }
-
-
 def _totals(found: list[tuple[Loop, Loop | None, Hashable]]) -> dict[Loop, int | None]:
     """How often each loop turns in the kernel's life, where that is a constant."""
     totals: dict[Loop, int | None] = {}
@@ -387,12 +379,13 @@ def _totals(found: list[tuple[Loop, Loop | None, Hashable]]) -> dict[Loop, int |
     return totals
 
 
-def _indices(event: Event) -> Iterator[tuple[Hashable, Index | None]]:
+def _counted(event: Event) -> tuple[Hashable, Index | None] | None:
+    """The barrier that an event waits for or tells, and the item; None where it does neither."""
     act = event.act
-    if isinstance(act, Wait | Arrive | Complete) or (
-        isinstance(act, Meet) and act.barrier is not None
-    ):
-        yield act.barrier, act.index
+    if act is None or type(act) not in (Wait, Arrive, Complete, Meet):
+        return None
+    assert isinstance(act, Wait | Arrive | Complete | Meet)
+    return (act.barrier, act.index) if act.barrier is not None else None
 
 
 # Program order -------------------------------------------------------------------------------------------------------
@@ -507,29 +500,30 @@ def follow(position: Position, kind: str, clock: Clock | None) -> Position | Non
 def _sites(graph: Graph, node: Node, passed: set[Loop]) -> None:
     """What a node is to the rings; `passed`: the loops that stand before it, or round it."""
     event = node.event
-    if event is None or event.act is None:
+    item = _counted(event) if event is not None else None
+    if event is None or item is None:
         return
-    for key, index in _indices(event):
-        if index is None:
-            if key in graph.rings:
-                graph.rings[key].unknown.append(node)
-            continue
-        clock = graph.kernel if index.loop is None else graph.clock_of[index.loop]
-        after = clock not in node.path
-        ahead = after and index.loop not in passed
-        site = Site(node, clock, index.rate, index.offset, after, ahead)
-        graph.sites_of.setdefault(node, []).append((key, site))
-        if isinstance(event.act, Meet):
-            graph.meetings.setdefault(key, []).append(site)
-        elif key in graph.rings:
-            ring = graph.rings[key]
-            if isinstance(event.act, Wait):
-                ring.waits.append(site)
-                graph.waiting.append(node)
-            elif isinstance(event.act, Arrive):
-                ring.arrivals.setdefault(node.role, []).append(site)
-            else:
-                ring.copies.append(site)
+    key, index = item
+    ring = graph.rings.get(key)
+    if index is None:
+        if ring is not None:
+            ring.unknown.append(node)
+        return
+    clock = graph.kernel if index.loop is None else graph.clock_of[index.loop]
+    after = clock not in node.path
+    ahead = after and index.loop not in passed
+    site = Site(node, clock, index.rate, index.offset, after, ahead)
+    graph.sites_of.setdefault(node, []).append((key, site))
+    if isinstance(event.act, Meet):
+        graph.meetings.setdefault(key, []).append(site)
+    elif ring is not None:
+        if isinstance(event.act, Wait):
+            ring.waits.append(site)
+            graph.waiting.append(node)
+        elif isinstance(event.act, Arrive):
+            ring.arrivals.setdefault(node.role, []).append(site)
+        else:
+            ring.copies.append(site)
 
 
 def items_of(position: Position, site: Site, inside: bool) -> Position | None:

@@ -27,8 +27,8 @@ class Meetings:
     """Whether they may in different counts."""
 
     def __post_init__(self) -> None:
-        far = range(1, self.before + self.period + 1)
-        self.apart = any(self.meets(d) or self.meets(-d) for d in far)
+        # where all is repetition, distance 0 comes again after a period
+        self.apart = bool((self.ahead | self.behind) >> min(self.before, 1))
 
     def meets(self, distance: int) -> bool:
         bits, far = (self.ahead, distance) if distance >= 0 else (self.behind, -distance)

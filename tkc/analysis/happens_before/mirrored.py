@@ -41,6 +41,12 @@ def images_of(graph: Graph, found: Mapping[Hashable, list[Place]]) -> dict[Hasha
     return images
 
 
+def judged_before(images: Images, first: int, second: int) -> bool:
+    """Whether the images of two places are a pair that is judged, in this order."""
+    one, other = images[first], images[second]
+    return one is not None and other is not None and one <= other
+
+
 def _image(
     place: Place, swap: int, nodes: dict[Hashable, Node], at: dict[Hashable, int]
 ) -> int | None:

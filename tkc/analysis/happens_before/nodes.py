@@ -68,6 +68,8 @@ class Node:
 def _kind(event: Event, cta: int) -> Hashable:
     """What of an act says whether it adds to what is known (`ways`); None: it never does."""
     act, products = event.act, event.products
+    if act is None:
+        return products or None
     match act:
         case Arrive():
             return Arrive, act.commit, act.copies, products
@@ -81,8 +83,6 @@ def _kind(event: Event, cta: int) -> Hashable:
             return TensorFence, act.before, products
         case MapFence():
             return MapFence, act.half, products
-        case None:
-            return products or None
         case _:
             return type(act), products
 

@@ -35,7 +35,7 @@ class Numbering:
     places: Places
     loops: dict[Chain, Loop]
     turns: Turns | None
-    waits: dict[SSAValue, set[Operation]]
+    waits: turns.Waits
 
     def _entry(self, op: Operation) -> SSAValue | None:
         """The operand that numbers the barrier."""
@@ -58,7 +58,7 @@ class Numbering:
             return None
         depth = depth_of(barrier)
         turn = (
-            turns.of_wait(at, barrier, self.role, self.loops, self.waits, self._counted_by)
+            turns.of_wait(at, barrier, self.loops, self.waits, self._counted_by)
             if self.turns is None
             else None
         )
@@ -68,9 +68,7 @@ class Numbering:
             found = fit(slots, parities, depth, likely=likely)
         else:
             told = slots.loop or parities.loop or ()
-            if depth == 1 and turns.among_others(
-                at, barrier, self.role, self.loops, self.waits, told
-            ):
+            if depth == 1 and turns.among_others(at, barrier, self.loops, self.waits, told):
                 return None
             if slots.loop is None and parities.loop is None and not self._outside(at):
                 slots = replace(slots, loop=self._turns(barrier, at))
@@ -85,7 +83,7 @@ class Numbering:
         if slots is None:
             return None
         turn = (
-            turns.of_arrival(op, barrier, self.role, self.loops, self.waits, self._counted_by)
+            turns.of_arrival(op, barrier, self.loops, self.waits, self._counted_by)
             if self.turns is None
             else None
         )

@@ -51,6 +51,7 @@ from tkc.analysis.happens_before.properties import (
 )
 from tkc.analysis.happens_before.separate import loops_apart
 from tkc.analysis.happens_before.storage import placed
+from tkc.analysis.happens_before.turns import Waits
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -112,7 +113,7 @@ class Operations(Numbering):
         mine = range(self.group * self.warps, (self.group + 1) * self.warps)
         self.team = Team(mine, self.lane, self.warp)
         self.turns: Turns | None = None
-        self.waits: dict[SSAValue, set[Operation]] = {}
+        self.waits = Waits(self.role)
         self.said: dict[Hashable, Said] = {}
         self.apart: Set[Operation] = frozenset[Operation]()
         """Operations of which copies of the role do not say the same."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from tkc.analysis.happens_before.automaton import Part, State, home_of, within
+from tkc.analysis.happens_before.between import read_between
 from tkc.analysis.happens_before.chains import SILENT
 from tkc.analysis.happens_before.clocks import Clock, Position
-from tkc.analysis.happens_before.distance import own
+from tkc.analysis.happens_before.distance import distance, own
 from tkc.analysis.happens_before.events import Arrive, Meet, Role, Wait
 from tkc.analysis.happens_before.graph import CHOICE, Node, loops_of
 from tkc.analysis.happens_before.labels import Label
@@ -25,6 +26,11 @@ from tkc.ir.isa.memory import Space
 
 Stop = tuple[Node, tuple[State, tuple[Clock, ...]], Position]
 """What a label says: where, what, and from when on."""
+
+SOON = 9
+"""Rounds of a search between two writes before a read is looked for that stands between them."""
+OUTWARD = 3
+"""Rounds after which the clocks of loops further out are asked."""
 
 
 @dataclass(eq=False, slots=True)
@@ -66,7 +72,7 @@ class Quick(Judge):
         inner = Pair(self, first, second, next(clocks))
         if inner.never:
             return inner.ordered()
-        key = self._alike(first, second)
+        key = self._alike(first, second, inner.meetings)
         known = self.alike.get(key) if key is not None else None
         if known is None:
             pairs = [inner, *(Pair(self, first, second, clock) for clock in clocks)]
@@ -84,17 +90,16 @@ class Quick(Judge):
         ways = [_Way(self, first, second)]
         if first is not second:
             ways.append(_Way(self, second, first))
-        proved = self._searched(pairs, ways)
+        proved = self._searched(pairs, ways, others)
         if proved is None:
             return self._settled(pairs, others)
+        if isinstance(proved, Hazard):
+            return proved
+        forward, back = _known(proved, ways)
         there, here = proved.known()
         for way, (turns, label, _) in zip(ways, (there, here), strict=False):
             if label is not None:
                 way.tell(proved.clock, turns, label)
-        forward, back = (
-            min(there[0], ways[0].turns(proved.clock)),
-            min(here[0], ways[-1].turns(proved.clock)),
-        )
         hazard = Hazard(
             first, second, Verdict.ORDERED, proved.clock, forward, back, proved.meetings.period
         )
@@ -102,25 +107,45 @@ class Quick(Judge):
             self.local[key] = hazard
         return hazard
 
-    def _searched(self, pairs: list[Pair], ways: list[_Way]) -> Pair | None:
-        """The pair by whose clock the two accesses are in order."""
+    def _searched(
+        self, pairs: list[Pair], ways: list[_Way], others: list[Place]
+    ) -> Pair | Hazard | None:
+        """The pair by whose clock the two accesses are in order; what is said of two writes with a read between."""
 
-        def in_order(pair: Pair) -> bool:
-            return pair.gap(ways[0].turns(pair.clock), ways[-1].turns(pair.clock)) is None
-
-        wanted, news = [True] * len(ways), -1
+        inner, rounds, news = pairs[0], 0, -1
+        wanted = [True] * len(ways)
+        writes = inner.first.access.write and inner.second.access.write
         while True:
+            rounds += 1
+            if rounds == SOON and writes:
+                for pair in pairs:
+                    found = read_between(self, pair, others, self._soon)
+                    if found is not None:
+                        return found
             now = sum([len(way.labels) for way in ways])
             if any([way.met() for way in ways]) or now != news:
                 news = now
-                for pair in filter(in_order, pairs):
-                    return pair
+                forward, back = _known(inner, ways)
+                if inner.gap_of(forward, back) is None:
+                    return inner
                 if len(ways) > 1:
-                    clock = pairs[0].clock
-                    wanted = pairs[0].open(ways[0].turns(clock), ways[1].turns(clock))
+                    wanted = inner.open_of(forward, back)
             went = [way.advance() for way, more in zip(ways, wanted, strict=True) if more]
             if not any(went) and not any([way.advance() for way in ways]):
-                return next(filter(in_order, pairs), None)
+                return next((pair for pair in pairs if _in_order(pair, ways)), None)
+            if rounds % OUTWARD == 0:  # rarely is it a clock of a loop further out
+                for pair in pairs[1:]:
+                    if _in_order(pair, ways):
+                        return pair
+
+    def _soon(self, first: Place, second: Place, clock: Clock) -> tuple[float, Label | None, str]:
+        """From how many counts on the second comes after the first, by what a short search finds first."""
+        reach, role = self.reach(first), second.node.role
+        for _ in range(2 * SOON):
+            way = distance(reach, first, second, clock)
+            if way[0] < inf or not reach.advance(role, 2):
+                return way
+        return distance(reach, first, second, clock)
 
     def _in_one_role(self, pairs: list[Pair]) -> Hashable:
         """What pairs of roles that do the same have in common, as far as a role orders them by itself."""
@@ -131,11 +156,22 @@ class Quick(Judge):
         slots = [(s.before, s.period) if s is not None else None for s in (x.slot, y.slot)]
         return (
             self.alone[role],
-            first.node.number, first.event.accesses.index(x), first.turns,
-            second.node.number, second.event.accesses.index(y), second.turns, first is second,
+            first.node.number, first.index, first.turns,
+            second.node.number, second.index, second.turns, first is second,
             x.owner ^ role.cta, y.owner ^ role.cta, x.part == y.part, own(x, y), own(y, x), *slots,
             *(pair.meetings.all for pair in pairs),
         )  # fmt: skip
+
+
+def _known(pair: Pair, ways: list[_Way]) -> tuple[float, float]:
+    """The distances there and back of a pair by what is known so far, and by ways that other searches have found."""
+    there, here = pair.known()
+    clock = pair.clock
+    return min(there[0], ways[0].turns(clock)), min(here[0], ways[-1].turns(clock))
+
+
+def _in_order(pair: Pair, ways: list[_Way]) -> bool:
+    return pair.never or pair.gap_of(*_known(pair, ways)) is None
 
 
 class _Way:
@@ -210,14 +246,19 @@ class _Way:
         turns, label, _ = way
         if turns == inf:
             return not self.known
-        while label is not None and label.before is not None:
-            act = label.node.event.act if label.node.event is not None else None
-            told = isinstance(act, Wait) or (isinstance(act, Meet) and act.barrier is not None)
-            if (
-                label.node.role is not self.role
-                or label.rule == CHOICE
-                or (told and label.rule not in SILENT)
-            ):
-                return False
-            label = label.before
-        return True
+        return own_steps(label, self.role)
+
+
+def own_steps(label: Label | None, role: Role) -> bool:
+    """Whether what led to a label are steps of one role, so that each role that does the same has them (`alone`)."""
+    while label is not None and label.before is not None:
+        act = label.node.event.act if label.node.event is not None else None
+        told = isinstance(act, Wait) or (isinstance(act, Meet) and act.barrier is not None)
+        if (
+            label.node.role is not role
+            or label.rule == CHOICE
+            or (told and label.rule not in SILENT)
+        ):
+            return False
+        label = label.before
+    return True

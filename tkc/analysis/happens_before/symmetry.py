@@ -7,16 +7,16 @@ gets the number of another, by exclusive or) where all their roles are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from tkc.analysis.happens_before.events import (
     Access,
     Beside,
     Choice,
-    Complete,
     Event,
     Index,
     Item,
@@ -124,8 +124,13 @@ def alone(role: Role) -> Hashable:
 
 
 @cache
-def _names(act: Any) -> list[str]:
-    return [each.name for each in fields(act)]
+def _fields_of(act: Any) -> tuple[Callable[[object], tuple[Hashable, ...]], list[tuple[int, str]]]:
+    """The class and the fields of an act, and where in them those are that each CTA or role sees in its own way."""
+    names = ["__class__", *(each.name for each in fields(act))]
+    seen = [(n, x) for n, x in enumerate(names) if x in ("barrier", "index", "slot", "owner")]
+    if len(names) == 1:
+        return lambda one: (one.__class__,), seen
+    return attrgetter(*names), seen
 
 
 class _Shape:
@@ -190,17 +195,16 @@ class _Shape:
         """An act by its fields, with CTAs as they are seen from this one."""
         if act is None:
             return None
-        found: list[Hashable] = [type(act)]
-        for name in _names(type(act)):
-            value = getattr(act, name)
-            kind = type(value)
-            if kind is tuple and name == "barrier":
-                value = (value[0], None if self.alone else self._cta(value[1]))
-            elif kind is int and name == "owner" and type(act) is Complete:
-                value = self._cta(value)
-            elif kind is Index:
-                value = (self._loop(value.loop), value.offset, value.rate)
-            elif kind is Slot:
-                value = self._slot(getattr(act, "buffer", None), value)
-            found.append(value)
+        of, seen_from_here = _fields_of(type(act))
+        found: list[Hashable] = list(of(act))
+        for place, name in seen_from_here:
+            value = found[place]
+            if name == "barrier" and isinstance(value, tuple):
+                found[place] = value[0], None if self.alone else self._cta(value[1])
+            elif name == "owner":
+                found[place] = self._cta(value)
+            elif isinstance(value, Index):
+                found[place] = self._loop(value.loop), value.offset, value.rate
+            elif isinstance(value, Slot):
+                found[place] = self._slot(getattr(act, "buffer", None), value)
         return tuple(found)

@@ -8,7 +8,7 @@ items by itself, as many in each branch of a condition within.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
@@ -36,8 +36,27 @@ class Turn(NamedTuple):
         return of if of.loop is not None else replace(of, loop=self.loop)
 
 
-Waits = dict[SSAValue, set[Operation]]
-"""What waits for barriers in a role, as far as it has been asked for."""
+@dataclass(eq=False)
+class Waits:
+    """What waits for barriers in a role, as far as it has been asked for."""
+
+    role: s.RoleOp
+    known: dict[SSAValue, set[Operation]] = field(default_factory=dict)
+    partners: dict[SSAValue, SSAValue | None] = field(default_factory=dict)
+
+    def of(self, barrier: SSAValue) -> set[Operation]:
+        found = self.known.get(barrier)
+        if found is None:
+            users = (use.operation for use in barrier.uses)
+            found = {op for op in users if type(op) is s.MbarrierWaitOp and within(op, self.role)}
+            self.known[barrier] = found
+        return found
+
+    def partner(self, barrier: SSAValue) -> SSAValue | None:
+        """The other barriers of a pipe's ring."""
+        if barrier not in self.partners:
+            self.partners[barrier] = _partner(barrier)
+        return self.partners[barrier]
 
 
 Counted = Callable[[Operation, Chain], bool]
@@ -47,14 +66,13 @@ Counted = Callable[[Operation, Chain], bool]
 def of_wait(
     op: Operation,
     barrier: SSAValue,
-    role: s.RoleOp,
     loops: Iterable[Chain],
     known: Waits,
     counted: Counted,
 ) -> Turn | None:
     """Which of a turn's items a wait is for, or of those of a condition that counts them by itself; None where there is
     one a turn, or a turn need not have each of the waits."""
-    waits = _waits(barrier, role, known)
+    waits = known.of(barrier)
     if len(waits) < 2 or op not in waits:
         return None
     for chain in _chains(op, loops, counted):
@@ -69,7 +87,6 @@ def of_wait(
 def among_others(
     op: Operation,
     barrier: SSAValue,
-    role: s.RoleOp,
     loops: Collection[Chain],
     known: Waits,
     told: Chain,
@@ -77,8 +94,8 @@ def among_others(
     """Whether a wait for a pipe of one slot stands under a condition that others of its turn do not stand under: if two
     of its waits are left out, the others still have the same parity, which then does not tell the item. `told`: the
     loops or conditions whose turns tell its parity."""
-    waits = _waits(barrier, role, known)
-    if len(waits) < 2 or _partner(barrier) is None:
+    waits = known.of(barrier)
+    if len(waits) < 2 or known.partner(barrier) is None:
         return False
     under = takewhile(lambda at: isinstance(at, s.IfOp), around(op))
     asked = [at for at in under if (at,) in loops and at not in told]
@@ -152,40 +169,30 @@ def _named(wait: Operation) -> tuple[object, ...]:
     return wait.slot, parity.kind, *parts
 
 
-def _waits(barrier: SSAValue, role: s.RoleOp, known: Waits) -> set[Operation]:
-    found = known.get(barrier)
-    if found is None:
-        users = (use.operation for use in barrier.uses)
-        found = {op for op in users if type(op) is s.MbarrierWaitOp and within(op, role)}
-        known[barrier] = found
-    return found
-
-
 def of_arrival(
     op: Operation,
     barrier: SSAValue,
-    role: s.RoleOp,
     loops: Iterable[Chain],
     known: Waits,
     counted: Counted,
 ) -> Turn | None:
     """Which of a turn's items an arrival is for: that of the wait for the same slot, or the last one before it."""
-    partner = _partner(barrier)
+    partner = known.partner(barrier)
     block = op.parent_block()
     if partner is None or block is None:
         return None
-    waits = _waits(partner, role, known)
-    if not any(o.parent_block() is block for o in waits):
-        return None
-    slot = getattr(op, "slot", None)
-    before = [o for o in block.ops if o in waits and o.is_before_in_block(op)]
+    waits = {o for o in known.of(partner) if o.parent_block() is block}
+    slot, before, at = getattr(op, "slot", None), list[Operation](), op.prev_op
+    while at is not None and len(before) < len(waits):
+        if at in waits:
+            before.insert(0, at)
+        at = at.prev_op
     same = [o for o in before if o.slot is slot]  # type: ignore[attr-defined]
     found = before if len(same) == len(before) else same
-    return of_wait(found[-1], partner, role, loops, known, counted) if found else None
+    return of_wait(found[-1], partner, loops, known, counted) if found else None
 
 
 def _partner(barrier: SSAValue) -> SSAValue | None:
-    """The other barriers of a pipe's ring."""
     declared = barrier.owner
     if not isinstance(declared, s.BarriersOp):
         return None

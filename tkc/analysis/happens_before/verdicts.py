@@ -25,7 +25,7 @@ from tkc.analysis.happens_before.exclusion import contrary, exclusive
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.meetings import NEVER, TOGETHER, Meetings, meetings_of
-from tkc.analysis.happens_before.mirrored import Images, images_of
+from tkc.analysis.happens_before.mirrored import Images, images_of, judged_before
 from tkc.analysis.happens_before.paths import Caps, Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Done, Space
@@ -59,6 +59,8 @@ class Place:
     node: Node
     access: Access
     turns: Turns | None = None
+    index: int = 0
+    """Which access of its event it is."""
 
     @property
     def event(self) -> Event:
@@ -168,16 +170,18 @@ class Judge:
             self.alike[key] = self._judge(first, second, others)
         return self.alike[key]
 
-    def _alike(self, first: Place, second: Place) -> Hashable:
+    def _alike(self, first: Place, second: Place, inner: Meetings | None = None) -> Hashable:
         one, other = first.node.role, second.node.role
         symmetry = self.graph.symmetry
         if one.copies == other.copies == 1 and not symmetry.swaps:
             return None
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
+        clocks = common(first.node, second.node)
         meetings: list[Hashable] = []
-        for clock in common(first.node, second.node):
-            meet = self.meetings(first, second, clock)
-            meetings.append(meet.all)
+        if inner is not None:  # those by the innermost clock are known
+            next(clocks)
+            meetings.append(inner.all)
+        meetings += [self.meetings(first, second, clock).all for clock in clocks]
         x, y = first.access, second.access
         owners = (x.owner, y.owner) if x.space is not Space.GLOBAL else (0, 0)
         slots: Hashable = None
@@ -185,8 +189,8 @@ class Judge:
             slots = [(s.before, s.period) if s is not None else None for s in (x.slot, y.slot)]
             slots = tuple(slots)
         return (
-            symmetry.shapes[one], first.node.number, first.event.accesses.index(x), first.turns,
-            symmetry.shapes[other], second.node.number, second.event.accesses.index(y), second.turns,
+            symmetry.shapes[one], first.node.number, first.index, first.turns,
+            symmetry.shapes[other], second.node.number, second.index, second.turns,
             same, symmetry.ctas(one.cta, other.cta, *owners), first is second,
             x.part == y.part, own(x, y), own(y, x), slots, *meetings,
         )  # fmt: skip
@@ -206,7 +210,7 @@ class Judge:
                     if pair.gap() is None:
                         return pair.ordered()
                 if first is not second:
-                    wanted = pairs[0].open()
+                    wanted = pairs[0].open_of(*[way[0] for way in pairs[0].known()])
             went = [
                 r.advance(role, 3) for (r, role), more in zip(ways, wanted, strict=True) if more
             ]
@@ -232,7 +236,7 @@ class Judge:
             from tkc.analysis.happens_before.between import read_between
 
             for pair in pairs:
-                found = read_between(self, pair, others)
+                found = read_between(self, pair, others, self.distance)
                 if found is not None:
                     return found
         worst = pairs[0].unordered()
@@ -289,13 +293,11 @@ class Judge:
 
     def meetings(self, here: Place, there: Place, clock: Clock) -> Meetings:
         """Which differences of counts of a clock a pair's slots may be equal at."""
-        first, second = here.access, there.access
-        if (
-            first.ring != second.ring
-        ):  # nothing says which slots of the one lie in which of the other
-            first, second = replace(first, slot=None), replace(second, slot=None)
+        one = two = None
+        if here.access.ring == there.access.ring:
+            one, two = self.row(here.access.slot, clock), self.row(there.access.slot, clock)
+        # else nothing says which slots of the one lie in which of the other
         turns = self._turns(here, clock), self._turns(there, clock)
-        one, two = self.row(first.slot, clock), self.row(second.slot, clock)
         if turns != (None, None):
             return self._rows_meet(one, two, turns)
         if clock is self.graph.kernel or self._in_one_turn(here, there, clock):
@@ -353,24 +355,33 @@ class Pair:
     second: Place
     clock: Clock
     meetings: Meetings = field(init=False)
-    apart: bool = field(init=False)
-    never: bool = field(init=False)
+    _apart: bool | None = None
 
     def __post_init__(self) -> None:
-        first, second = self.first, self.second
-        self.meetings = self.judge.meetings(first, second, self.clock)
-        together = self.meetings.meets(0)
-        self.apart = together and self._never_in_one_count()
-        self.never = not self.meetings.apart and (self.apart or not together)
+        self.meetings = self.judge.meetings(self.first, self.second, self.clock)
+
+    @property
+    def apart(self) -> bool:
+        """Whether the two meet in one count of the clock, of which none has both."""
+        if self._apart is None:
+            self._apart = self.meetings.meets(0) and self._never_in_one_count()
+        return self._apart
+
+    @property
+    def never(self) -> bool:
+        """Whether they never meet."""
+        return not self.meetings.apart and (self.apart or not self.meetings.meets(0))
 
     def _never_in_one_count(self) -> bool:
         """Whether no count of the clock has both."""
         one, other, clock = self.first.node, self.second.node, self.clock
+        if one.role is not other.role:
+            return False
         # one count of an outer clock has many instances of an access in an inner loop
         inner = one.path[one.path.index(clock) + 1 :]
         if self.first is self.second and all([c.high <= 1 for c in inner]):
             return True
-        if one.role is not other.role:
+        if not inner or other.path[-1] is clock:  # no condition within a turn is round the one
             return False
         return exclusive(one, other, clock) or contrary(one, other, clock)
 
@@ -392,11 +403,9 @@ class Pair:
     def gap_of(self, forward: float, back: float) -> tuple[int, int] | None:
         return _gap(forward, back, self.meetings, self.apart, self.clock.span)
 
-    def open(self, forward: float = inf, back: float = inf) -> list[bool]:
-        """Whether some instances that nothing orders, with these distances beside the known ones, have the second in a
-        later turn, and in an earlier one; both, where they are of one turn."""
-        there, here = self.known()
-        forward, back = min(forward, there[0]), min(back, here[0])
+    def open_of(self, forward: float, back: float) -> list[bool]:
+        """Whether some instances that nothing orders, with these distances, have the second in a later turn, and in an
+        earlier one; both, where they are of one turn."""
         meetings, span = self.meetings, self.clock.span
         far = meetings.before + meetings.period + 1
         later = range(int(max(1, 1 - back)) if back < inf else 1, int(min(forward, far + 1, span)))
@@ -409,14 +418,8 @@ class Pair:
     def ordered(self) -> Hazard:
         if self.never:
             return Hazard(
-                self.first,
-                self.second,
-                Verdict.ORDERED,
-                self.clock,
-                -inf,
-                -inf,
-                self.meetings.period,
-            )
+                self.first, self.second, Verdict.ORDERED, self.clock, -inf, -inf, self.meetings.period
+            )  # fmt: skip
         there, here = self.known()
         steps = steps_of(*there[1:], self.first, self.second)
         if self.first is not self.second:
@@ -446,6 +449,8 @@ def _gap(
     forward: float, back: float, meetings: Meetings, same: bool, span: float
 ) -> tuple[int, int] | None:
     """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
+    if forward + back <= 1:  # no distance is between the two
+        return None
     reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0))
     reach += meetings.before + meetings.period + 1
     if forward < inf and back < inf:
@@ -491,11 +496,11 @@ def _places(graph: Graph) -> dict[Hashable, list[Place]]:
     found: dict[Hashable, list[Place]] = {}
     for node in graph.nodes:
         if node.event is not None:
-            for access in node.event.accesses:
+            for index, access in enumerate(node.event.accesses):
                 if access.space in (Space.SHARED, Space.TENSOR, Space.GLOBAL, Space.MAP):
                     owner = access.owner if access.space is not Space.GLOBAL else 0
                     here = found.setdefault((access.space, access.place, owner), [])
-                    here += (Place(node, access, turns) for turns in turns_of(graph, node))
+                    here += [Place(node, access, turns, index) for turns in turns_of(graph, node)]
     return found
 
 
@@ -514,13 +519,9 @@ def conflicts(
     """Pairs of accesses of one buffer of which one writes, apart from those that touch different bytes; those that may
     never be at the same place only if asked for (`vague`), and those that are `images` of others not."""
     for i, first in enumerate(here):
-        image = None if images is None else images[i]
-        for j in range(i, len(here)):
-            second = here[j]
-            if image is not None and images is not None:
-                other = images[j]
-                if other is not None and image <= other:
-                    continue
+        for j, second in enumerate(here[i:], i):
+            if images is not None and judged_before(images, i, j):
+                continue
             a, b = first.access, second.access
             if (a.write or b.write) and not _no_race(a, b) and not _apart(a, b):
                 if vague or not is_vague(first, second):

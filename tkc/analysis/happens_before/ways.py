@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from tkc.analysis.happens_before.clocks import Clock
@@ -58,55 +58,65 @@ class Ways:
 
     def _from(self, node: Node) -> list[Way]:
         """Past all that does not stop a search, and on both ways from the end of a loop's body."""
-        found, walks, segment = list[Way](), list[Walk](), node.segment
-        if node.place + 1 < len(segment.nodes):
-            walks.append((segment, node.place + 1, (), {}))
-        else:
-            passed: Passed = {segment: (len(segment.nodes), 0)}
-            for after, kind, clock in node.next:
-                if kind == CHOICE:
-                    found.append(Way(after, (), True, [], []))
-                else:
-                    steps = () if kind == PLAIN else ((kind, clock),)
-                    walks.append((after.segment, after.place, steps, passed))
-        for walk in walks:
-            found += self._walk(*walk, walks)
-        return found
-
-    def _walk(
-        self, segment: Segment, at: int, steps: Steps, passed: Passed, walks: list[Walk]
-    ) -> Iterator[Way]:
-        """As far as a way goes; where it parts, the other part is left for later."""
-        past, tells = list[Part](), list[tuple[Node, Steps]]()
-        to: Node | None = None
-        while True:
+        segment, at = node.segment, node.place + 1
+        if at < len(segment.nodes):
             stops, telling = self.deeds.get(segment) or self._sorted(segment)
-            nodes, number = segment.nodes, bisect_left(stops, at)
-            behind = stops[number] if number < len(stops) else len(nodes)
-            again, before = passed.get(segment, (behind, 0))
-            if again < behind:
-                behind = max(at, again)
-                if any([step == LEAVE for step, _ in steps[before:]]):
-                    to = nodes[behind]
-            elif behind < len(nodes):
-                to, again = nodes[behind], behind
-            elif not self._goes_on(nodes[-1]):
-                to, behind = nodes[-1], len(nodes) - 1
-                again = behind
-            if at < behind:
-                past.append((segment, at, behind, steps))
-                if telling:
-                    tells += [(node, steps) for i, node in telling if at <= i < behind]
-            if to is not None or again < len(nodes):
-                break  # without a stop, what is said of later turns is less than what has been said
-            passed = {**passed, segment: (at, len(steps))}
-            (after, kind, clock), *others = nodes[-1].next
-            walks += [(n.segment, n.place, (*steps, (k, c)), passed) for n, k, c in others]
-            if kind != PLAIN:
-                steps = *steps, (kind, clock)
-            segment, at = after.segment, after.place
-        if to is not None or past:
-            yield Way(to, steps, False, past, tells)
+            if stops and stops[-1] >= at:  # within the segment
+                behind = stops[bisect_left(stops, at)]
+                past = [(segment, at, behind, ())] if at < behind else []
+                tells = [(other, ()) for i, other in telling if at <= i < behind]
+                return [Way(segment.nodes[behind], (), False, past, tells)]
+            walks: list[Walk] = [(segment, at, (), {})]
+            return self._walked(walks, [])
+        found, walks = list[Way](), list[Walk]()
+        passed: Passed = {segment: (len(segment.nodes), 0)}
+        for after, kind, clock in node.next:
+            if kind == CHOICE:
+                found.append(Way(after, (), True, [], []))
+            else:
+                steps = () if kind == PLAIN else ((kind, clock),)
+                walks.append((after.segment, after.place, steps, passed))
+        return self._walked(walks, found)
+
+    def _walked(self, walks: list[Walk], found: list[Way]) -> list[Way]:
+        """Each walk as far as it goes; where it parts, the other part is left for later."""
+        for segment, at, steps, passed in walks:
+            past, tells = list[Part](), list[tuple[Node, Steps]]()
+            to: Node | None = None
+            while True:
+                stops, telling = self.deeds.get(segment) or self._sorted(segment)
+                nodes = segment.nodes
+                behind = length = len(nodes)
+                if stops and stops[-1] >= at:
+                    behind = stops[bisect_left(stops, at)]
+                again, before = passed.get(segment, (behind, 0))
+                if again < behind:
+                    behind = max(at, again)
+                    if any([step == LEAVE for step, _ in steps[before:]]):
+                        to = nodes[behind]
+                elif behind < length:
+                    to, again = nodes[behind], behind
+                elif not self._goes_on(nodes[-1]):
+                    again = behind = length - 1
+                    to = nodes[-1]
+                if at < behind:
+                    past.append((segment, at, behind, steps))
+                    if telling:
+                        tells += [(node, steps) for i, node in telling if at <= i < behind]
+                if to is not None or again < length:
+                    break  # without a stop, what is said of later turns is less than what has been said
+                passed = {**passed, segment: (at, len(steps))}
+                ends = nodes[-1].next
+                if len(ends) > 1:
+                    others = ends[1:]
+                    walks += [(n.segment, n.place, (*steps, (k, c)), passed) for n, k, c in others]
+                after, kind, clock = ends[0]
+                if kind != PLAIN:
+                    steps = *steps, (kind, clock)
+                segment, at = after.segment, after.place
+            if to is not None or past:
+                found.append(Way(to, steps, False, past, tells))
+        return found
 
     def _sorted(self, segment: Segment) -> tuple[list[int], list[tuple[int, Node]]]:
         doing, stops, telling = self.doing, list[int](), list[tuple[int, Node]]()
