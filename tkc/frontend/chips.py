@@ -7,13 +7,16 @@ beside what is, in `instead`, so that it is checked all the same.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import tkc.frontend.syntax as S
 from tkc.diagnostics import Note, nearest
 from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span, Word
 from tkc.ir.isa.targets import FAMILIES, TARGETS, families_of
+
+Valued = TypeVar("Valued", S.Instead, S.Setting)
 
 
 def chosen(source: Source, kernel: S.Kernel, target: str | None) -> S.Kernel:
@@ -26,10 +29,11 @@ def chosen(source: Source, kernel: S.Kernel, target: str | None) -> S.Kernel:
 
 
 class _Choice:
+    """`mine` are the families that serve the target, nearest first."""
+
     def __init__(self, source: Source, mine: tuple[str, ...]) -> None:
         self.source = source
-        self.rank = {family: -i for i, family in enumerate(mine)}
-        """Families that serve the target; the nearest has the highest rank."""
+        self.mine = mine
 
     def statement(self, s: Any) -> Any:
         if isinstance(s, S.Param):
@@ -40,42 +44,38 @@ class _Choice:
         seen: dict[str, Span] = {}
         for other in b.instead:
             self._known(f"`{b.name.text}`", other.families, seen)
-        best = self._best([x.families for x in b.instead])
-        if best is None:
+        taken = self._nearest(b.instead)
+        if taken is None:
             return b
-        base = S.Instead((), b.value, b.value.span)
-        return b._replace(
-            value=b.instead[best].value, instead=(base, *_without(b.instead, b.instead[best]))
-        )
+        left = (S.Instead((), b.value, b.value.span), *(x for x in b.instead if x is not taken))
+        return b._replace(value=taken.value, instead=left)
 
     def _role(self, s: S.Role) -> S.Role:
-        """Of each setting the value that counts; one that is set twice for all chips stays so, for `check` to say."""
-        seen: dict[str, dict[str, Span]] = {}
+        by_name: dict[str, list[S.Setting]] = {}
         for x in s.settings:
-            name = x.name.text
-            here = seen.setdefault(name, {})
-            self._known(f"`{name}` of role {s.name.text}", x.families, here)
-            if not x.families and here.setdefault("", x.name.span) is not x.name.span:
-                told = f"`{name}` is set twice"  # as `check` says, whatever this target takes
-                self.source.found.error("TK103", told, self.source.place(x.name.span))
-        taken = list(s.settings)
-        for name in seen:
-            some = [x for x in taken if x.name.text == name and x.families]
-            best = self._best([x.families for x in some])
-            keeps = None if best is None else some[best]
-            taken = [
-                x
-                for x in taken
-                if x.name.text != name or (x is keeps if keeps is not None else not x.families)
-            ]
-        left = tuple(x for x in s.settings if all(x is not t for t in taken))
-        return s._replace(settings=tuple(taken), instead=left)
+            by_name.setdefault(x.name.text, []).append(x)
+        taken: list[S.Setting] = []
+        left: list[S.Setting] = []
+        for name, given in by_name.items():
+            seen: dict[str, Span] = {}
+            for x in given:
+                self._known(f"`{name}` of role {s.name.text}", x.families, seen)
+            of_all = [x for x in given if not x.families]
+            for x in of_all[1:]:
+                place = self.source.place(x.name.span)
+                self.source.found.error("TK103", f"`{name}` is set twice", place)
+            best = self._nearest(given) or next(iter(of_all), None)
+            taken += [x for x in given if x is best]
+            left += [x for x in given if x is not best]
+        return s._replace(settings=tuple(taken), instead=tuple(left))
 
-    def _best(self, given: list[tuple[Word, ...]]) -> int | None:
-        """Which of several lists of families serves the target best; None where none does."""
-        ranks = [max((self.rank.get(w.text, -99) for w in words), default=-99) for words in given]
-        best = max(ranks, default=-99)
-        return ranks.index(best) if best > -99 else None
+    def _nearest(self, given: Iterable[Valued]) -> Valued | None:
+        """What is said for the nearest family of the target; None where nothing is."""
+        for family in self.mine:
+            for x in given:
+                if any(word.text == family for word in x.families):
+                    return x
+        return None
 
     def _known(self, what: str, families: tuple[Word, ...], seen: dict[str, Span]) -> None:
         for word in families:
@@ -98,7 +98,3 @@ class _Choice:
             hint = f"did you mean `{near}`" if near else f"there are {', '.join(FAMILIES)}"
             told = f"no family of chips is called `{word.text}`; {hint}"
         self.source.found.error("TK102", told, self.source.place(word.span))
-
-
-def _without(given: tuple[S.Instead, ...], one: S.Instead) -> tuple[S.Instead, ...]:
-    return tuple(x for x in given if x is not one)
