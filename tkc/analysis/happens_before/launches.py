@@ -176,8 +176,9 @@ def _plain(kind: Any, *parts: Any) -> Asked:
 
 
 def _counts(formula: Formula) -> bool:
-    """Whether something is never below zero: an extent of a tensor, or how many blocks it has."""
-    return formula[0] in ("size", "cdiv")
+    """Whether something is never below zero: an extent of a tensor, or how many blocks it has; of an argument that is
+    not known."""
+    return _divided(formula)[0] == "size"
 
 
 def _divided(formula: Formula) -> Formula:
