@@ -62,6 +62,6 @@ def test_a_store_that_is_under_way_at_the_end_is_mended(
     source.write_text(changed(good, gone), encoding="utf-8")
     job = Job(source.read_text(encoding="utf-8"), str(source), "sm_90a")
     found = diagnose(to_module(job, after="insert-fences"))
-    assert all(why in d.message for d, _ in found)
+    assert all(why in d.help for d, _ in found)
     assert [*mend(str(source), found, partial(found_in, job, "practice"))]
     assert not said(source.read_text(encoding="utf-8"), "sm_90a")

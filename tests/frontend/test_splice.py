@@ -83,10 +83,10 @@ def test_a_function_of_another_file(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_a_function_of_another_file_is_shown_there(tmp_path: Path) -> None:
-    text, file = apart(tmp_path, ("d = 0", "d = 1"))
+    text, file = apart(tmp_path, ("d = 0", "d = nought"))
     with pytest.raises(TkcError) as caught:
         compile_source(text, file)
     (said,) = caught.value.diagnostics
     assert said.location is not None
     assert said.location.file == str(tmp_path / "parts.tk")
-    assert "d = 1" in str(caught.value)
+    assert "d = nought" in str(caught.value)

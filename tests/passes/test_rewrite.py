@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import Block
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from tkc.ir.interned import integer
 from tkc.ir.locations import file_location
-from tkc.ir.ptx.emit import Emit, integer, kernel
+from tkc.ir.ptx.emit import Emit, kernel
 from tkc.ir.ptx.instruction import Instruction
 from tkc.ir.ptx.registers import reg
 from tkc.ir.ptx.values import ImmOp, UndefOp
@@ -25,7 +26,7 @@ class Count(RewritePattern):
         value = op.value.value.data
         if value:
             rewriter.replace(
-                op, construct(ImmOp, (), (op.result.type,), {"value": integer(value - 1)})
+                op, construct(ImmOp, (), (op.result.type,), {"value": integer(value - 1, i64)})
             )
 
 
@@ -36,8 +37,8 @@ class Spread(RewritePattern):
     def match_and_rewrite(self, op: UndefOp, rewriter: PatternRewriter, /) -> None:
         inner, emit = kernel("inner", reqntid=32)
         emit.undef("b32")
-        kept = construct(ImmOp, (), (reg("b32"),), {"value": integer(0)}, OTHER)
-        new = construct(ImmOp, (), (reg("b32"),), {"value": integer(0)})
+        kept = construct(ImmOp, (), (reg("b32"),), {"value": integer(0, i64)}, OTHER)
+        new = construct(ImmOp, (), (reg("b32"),), {"value": integer(0, i64)})
         rewriter.replace(op, [inner, kept, new], [new.results[0]])
 
 
@@ -59,7 +60,7 @@ def test_new_operations_have_the_place_of_the_old() -> None:
 
 def test_once_or_until_nothing_matches() -> None:
     def fill(emit: Emit) -> None:
-        emit.insert(construct(ImmOp, (), (reg("b32"),), {"value": integer(3)}, PLACE))
+        emit.insert(construct(ImmOp, (), (reg("b32"),), {"value": integer(3, i64)}, PLACE))
 
     for to_fixpoint, left in ((False, 2), (True, 0)):
         made, block = module(fill)
@@ -87,7 +88,7 @@ def test_the_first_pattern_that_matches_wins() -> None:
             raise AssertionError("the first pattern matched")
 
     def fill(emit: Emit) -> None:
-        emit.insert(construct(ImmOp, (), (reg("b32"),), {"value": integer(1)}, PLACE))
+        emit.insert(construct(ImmOp, (), (reg("b32"),), {"value": integer(1, i64)}, PLACE))
 
     made, _ = module(fill)
     assert rewrite(made, Count(), Never())
