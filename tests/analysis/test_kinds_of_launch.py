@@ -182,10 +182,11 @@ kernel k(X: global[f32, M, N], Y: global[f32, M, N], f: i32):
 """
 
 
-def test_blocks_of_an_argument_may_be_less_than_none() -> None:
-    """Where f = -100, `cdiv(f, 64)` is -1; of the extent of a tensor it is never."""
-    assert said(GUARDED, "sm_90a") == ()
-    bad = GUARDED.replace("cdiv(f, 64) > 0", "cdiv(f, 64) != 0")
-    assert [d.code for d in said(bad, "sm_90a")] == ["TK305"]
-    sizes = bad.replace("cdiv(f, 64)", "cdiv(M, 64)").replace("f > 0", "M > 0")
-    assert said(sizes, "sm_90a") == ()
+def test_blocks_of_an_argument_may_be_any_number() -> None:
+    """Where f = -100, `cdiv(f, 64)` is no number to rely on; of the extent of a tensor it is."""
+    for asked in ("cdiv(f, 64) > 0", "cdiv(f, 64) != 0"):
+        bad = GUARDED.replace("cdiv(f, 64) > 0", asked)
+        assert [d.code for d in said(bad, "sm_90a")] == ["TK305"]
+        sizes = bad.replace("cdiv(f, 64)", "cdiv(M, 64)").replace("f > 0", "M > 0")
+        assert said(sizes, "sm_90a") == ()
+    assert said(GUARDED.replace("cdiv(f, 64) > 0", "f >= 1"), "sm_90a") == ()

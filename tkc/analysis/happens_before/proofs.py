@@ -86,7 +86,14 @@ class Proofs:
         self.graph.bounded = (
             True  # until it is judged: a change of the program is never left half made
         )
-        checks = (check_meetings, check_barriers, deadlocks, check_laps, check_numbered, check_often)
+        checks = (
+            check_meetings,
+            check_barriers,
+            deadlocks,
+            check_laps,
+            check_numbered,
+            check_often,
+        )
         self.broken = any([*check(self.graph)] for check in checks)
         self.models: dict[tuple[Place, Place], str] = {}
         self.rest: dict[int, frozenset[Operation] | None] = {}
