@@ -29,6 +29,7 @@ class Straight:
         self.places = {name: n for n, name in enumerate(names)}
         self.steps: list[Step] = []
         self.rises: list[Step] = []
+        self.never: set[int] = set()  # the places of what is known at no time
         self.wanted = [self.place(value) for value in values]
 
     def __call__(self, given: Sequence[int | None]) -> Numbers:
@@ -64,9 +65,20 @@ class Straight:
                 continue
             stack.pop()
             if now not in places:
-                self.steps.append(self._step(now, [places[v] for v in parts]))
-                self.rises.append(self._rise(now, [places[v] for v in parts]))
+                at = [places[v] for v in parts]
+                self.steps.append(self._step(now, at))
+                self.rises.append(self._rise(now, at))
                 places[now] = len(self.names) + len(self.steps) - 1
+                if self._unknown(now, at):
+                    self.never.add(places[now])
+
+    def _unknown(self, value: SSAValue, parts: list[int]) -> bool:
+        op = value.owner
+        if type(op) is ArithOp:
+            return any(n in self.never for n in parts[: 1 if op.kind.data == "select" else None])
+        return (
+            not isinstance(op, s.ForOp | Block | s.IfOp) and self.evaluator.constant(value) is None
+        )
 
     def _parts(self, value: SSAValue) -> list[SSAValue]:
         """What a value is made of, as far as that is written out."""
@@ -138,8 +150,13 @@ class Straight:
             return rise
         if parts and type(op) in (s.IfOp, ArithOp):
             test, *ways = parts
+            alike = (
+                type(op) is s.IfOp and test in self.never
+            )  # it is what both ways give, or not known
             return lambda rises: (
-                rises[ways[0]] if rises[test] == 0 and rises[ways[0]] == rises[ways[1]] else None
+                rises[ways[0]]
+                if (alike or rises[test] == 0) and rises[ways[0]] == rises[ways[1]]
+                else None
             )
         if len(parts) == 1:
             (same,) = parts
