@@ -127,7 +127,23 @@ def test_roles_that_wait_for_one_another_are_told(text: str) -> None:
     assert said(CROSSED, "sm_90a") == ()
     told = [d for d in said(text, "sm_90a") if d.code == "TK314"]
     assert told
-    assert any("barrier 4" in d.message for d in told)
+    assert any("4, 128" in d.message for d in told)
+
+
+@pytest.mark.parametrize("condition", ["M > 3", "f > 0", "n.index > f", "n.index % 2 == 0"])
+def test_roles_that_wait_for_one_another_under_a_condition_are_told(condition: str) -> None:
+    """Where a run on small numbers need not come to them, too."""
+    head = "        for m, n in work:\n"
+    for text in (CROSSED, *HUNG.values()):
+        under = text.replace(head, f"{head}          if {condition}:\n")
+        assert {d.code for d in said(under, "sm_90a")} == ({"TK314"} if text != CROSSED else set())
+
+
+def test_what_comes_in_the_next_turn_is_not_too_late() -> None:
+    under = TURNS.replace(
+        "        for m, n in work:\n", "        for m, n in work:\n          if n.index > f:\n"
+    )
+    assert said(under, "sm_90a") == ()
 
 
 TWO_SLOTS = (
