@@ -134,6 +134,19 @@ def test_a_count_of_one_cta_is_found(name: str, target: str, old: str, new: str)
 
 
 PAIR = "gemm_2cta"
+NUMBERED = [
+    ("    pipe inputs", "    shared x: tile[f32, BM, 32]\n    pipe extra(x): first -> load\n    pipe inputs"),
+    ("    role load:\n        for m, n in work:\n",
+     "    role first:\n        for m, n in work:\n            put extra: x <- X[m, blocks(L, 32)[0]]\n"
+     "    role load, warps 4:\n        for m, n in work:\n            get extra: s = tile_sum(read(x))\n"),
+    ("B[n, k]", "B[blocks(N, BN)[i32(s)], k]"), ("C: global", "X: global[f32, M, L], C: global"),
+]  # fmt: skip
+"""The number of a block made of a tile, of which each CTA has another."""
+CARRIED = [
+    ("    role load:\n", "    role load:\n        i = 0\n"), ("B[n, k]", "B[blocks(N, BN)[i], k]"),
+    ("multicast\n", "multicast\n            i = i + rank\n"),
+]  # fmt: skip
+"""The number of a block that a loop over items carries."""
 
 
 @pytest.mark.parametrize(
@@ -143,6 +156,8 @@ PAIR = "gemm_2cta"
         ("gemm_cluster", [("across = m", "across = n")], "sm_90a", "TK109", "block n differs"),
         ("gemm_cluster", [("B[n, k]", "B[blocks(N, BN)[m.index], k]")], "sm_90a", "TK109", "this block differs"),
         ("gemm_cluster", [("B[n, k]", "B[blocks(N, BN)[n.index + rank], k]")], "sm_90a", "TK109", "this block differs"),
+        ("gemm_cluster", NUMBERED, "sm_100a", "TK109", "this block differs"),
+        ("gemm_cluster", CARRIED, "sm_90a", "TK109", "this block differs"),
         ("gemm_cluster", [("BN = 256", "BN = 24")], "sm_90a", "TK207", "must be a multiple of 16"),
         ("gemm_bf16_level2", [("launch persistent", "launch persistent, pair")], "sm_100a", "TK110", "slots by number in a pair"),
         (PAIR, [("BM = 256", "BM = 128")], "sm_100a", "TK203", "a multiple of 256"),

@@ -184,19 +184,24 @@ def _share_of(of: str | None) -> dict[str, Attribute]:
 
 
 def _by_rank(value: SSAValue) -> bool:
-    """Whether a value may differ between the CTAs of a cluster: it is made of a share, of the CTA's rank, or of what
-    the kernel writes."""
+    """Whether a value may differ between the CTAs of a cluster: it is made of a share, of the CTA's rank, of what
+    the kernel writes, or of a tile's elements."""
     todo, seen = [value], {value}
     while todo:
-        made = todo.pop().owner
+        at = todo.pop()
+        made = at.owner
         match made:
-            case ShareOp() | AtomicOp() | UnitOp(which=StringAttr(data="rank")):
+            case ShareOp() | AtomicOp() | TotalOp() | UnitOp(which=StringAttr(data="rank")):
                 return True
             case LoadElementOp() if made.constant is None:
                 return True
             case Block():
                 loop = made.parent_op()
                 known = isinstance(loop, ForSpanOp | ForPartsOp | ForOp | WhileOp)
+                if isinstance(
+                    loop, t.ForTilesOp | t.ForBlocksOp
+                ):  # what it carries, not what it counts
+                    known = at.index >= len(made.args) - len(loop.results)  # type: ignore[union-attr]
                 sources = _sources(loop) if known else []
             case _:
                 sources = _sources(made)
@@ -209,7 +214,10 @@ def _by_rank(value: SSAValue) -> bool:
 def _sources(op: Operation) -> list[SSAValue]:
     """What an operation's values are made of: of one with regions, what these hand on, too."""
     ends = [r.block.last_op for r in op.regions if r.blocks]
-    return [*op.operands, *(v for end in ends if isinstance(end, YieldOp) for v in end.operands)]
+    return [
+        *op.operands,
+        *(v for end in ends if isinstance(end, YieldOp | t.YieldOp) for v in end.operands),
+    ]
 
 
 def _check_equal(copy: t.CopyOp) -> None:
