@@ -137,3 +137,15 @@ def test_a_comparison_leaves_the_rest_as_it_is() -> None:
     assert [d.message for d in said(LATE, "sm_90a")] == []
     found = said(LATE.replace("products <= 1", "products <= 2"), "sm_90a")
     assert {d.code for d in found} == {"TK308"}
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_what_is_divided_out_of_a_negative_counter_is_not_known(depth: int) -> None:
+    """`//` and `%` are of non-negative integers: -3 as one without a sign leaves 1 by 3."""
+    ring = ITEMS.replace("WAITS", WAIT).replace("t % 2", f"t % {depth}")
+    ring = ring.replace("* 2", f"* {depth}").replace("// 2", f"// {depth}")
+    assert said(ring, "sm_90a") == ()
+    ahead = ring.replace("        t = 0\n", f"        t = {2 * depth}\n")
+    assert said(ahead, "sm_90a") == ()
+    negative = ring.replace("        t = 0\n", f"        t = 0 - {2 * depth}\n")
+    assert "TK306" in {d.code for d in said(negative, "sm_90a")}

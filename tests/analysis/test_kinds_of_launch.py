@@ -166,3 +166,27 @@ def test_what_is_wrong_in_some_launch_is_told_with_it(what: str) -> None:
     assert shown, [(d.code, d.message) for d in found]
     assert any(d.message.endswith(where) for d in shown)
     assert not any("twice <= 0 and twice > 1" in d.message for d in found)
+
+
+GUARDED = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N], f: i32):
+    launch persistent
+    schedule work: m, n in tiles(M, blocks(N, 64))
+    barrier b, count = 1
+    role one, warps 2:
+        if f > 0:
+            elect: arrive b[0]
+    role two, warps 2:
+        if cdiv(f, 64) > 0:
+            wait b[0], 0
+"""
+
+
+def test_blocks_of_an_argument_may_be_any_number() -> None:
+    """Where f = -100, `cdiv(f, 64)` is no number to rely on; of the extent of a tensor it is."""
+    for asked in ("cdiv(f, 64) > 0", "cdiv(f, 64) != 0"):
+        bad = GUARDED.replace("cdiv(f, 64) > 0", asked)
+        assert [d.code for d in said(bad, "sm_90a")] == ["TK305"]
+        sizes = bad.replace("cdiv(f, 64)", "cdiv(M, 64)").replace("f > 0", "M > 0")
+        assert said(sizes, "sm_90a") == ()
+    assert said(GUARDED.replace("cdiv(f, 64) > 0", "f >= 1"), "sm_90a") == ()

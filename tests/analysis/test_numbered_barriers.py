@@ -127,7 +127,23 @@ def test_roles_that_wait_for_one_another_are_told(text: str) -> None:
     assert said(CROSSED, "sm_90a") == ()
     told = [d for d in said(text, "sm_90a") if d.code == "TK314"]
     assert told
-    assert any("barrier 4" in d.message for d in told)
+    assert any("4, 128" in d.message for d in told)
+
+
+@pytest.mark.parametrize("condition", ["M > 3", "f > 0", "n.index > f", "n.index % 2 == 0"])
+def test_roles_that_wait_for_one_another_under_a_condition_are_told(condition: str) -> None:
+    """Where a run on small numbers need not come to them, too."""
+    head = "        for m, n in work:\n"
+    for text in (CROSSED, *HUNG.values()):
+        under = text.replace(head, f"{head}          if {condition}:\n")
+        assert {d.code for d in said(under, "sm_90a")} == ({"TK314"} if text != CROSSED else set())
+
+
+def test_what_comes_in_the_next_turn_is_not_too_late() -> None:
+    under = TURNS.replace(
+        "        for m, n in work:\n", "        for m, n in work:\n          if n.index > f:\n"
+    )
+    assert said(under, "sm_90a") == ()
 
 
 TWO_SLOTS = (
@@ -195,3 +211,59 @@ def test_a_barrier_in_each_branch_is_one_meeting(condition: str) -> None:
 @pytest.mark.parametrize("change", UNEQUAL.values(), ids=UNEQUAL)
 def test_unlike_branches_are_no_meeting(change: tuple[str, str]) -> None:
     assert {d.code for d in said(changed(EITHER, change), "sm_90a")} & {"TK301", "TK305", "TK314"}
+
+
+ALWAYS = (
+    HEAD
+    + """\
+    role one, warps 2:
+        for m, n in work:
+            sync 4, 128
+            Y[m, n.index * 64 + thread] <- read(X[m, n.index * 64 + thread])
+    role two, warps 2:
+        for m, n in work:
+            sync 4, 128
+"""
+)
+ALONE = "            sync 4, 128\n            Y"
+SELDOM = {
+    "if an argument says so": "            if f > 0: sync 4, 128\n            Y",
+    "in some units": "            if n.index > f: sync 4, 128\n            Y",
+    "in every second turn": "            if n.index % 2 == 0: sync 4, 128\n            Y",
+    "as often as an argument says": "            for j in range(f): sync 4, 128\n            Y",
+    "in the first turn": "            if n.first: sync 4, 128\n            Y",
+    "where one size is large": "            if M > 900: sync 4, 128\n            Y",
+}
+
+
+@pytest.mark.parametrize("instead", SELDOM.values(), ids=SELDOM)
+def test_a_role_that_need_not_come_lets_another_wait_for_ever(instead: str) -> None:
+    assert said(ALWAYS, "sm_90a") == ()
+    text = changed(ALWAYS, (ALONE, instead))
+    assert {d.code for d in said(text, "sm_90a")} & {"TK305", "TK314"}
+    alike = text.replace("            sync 4, 128\n", instead.removesuffix("            Y"))
+    assert said(alike, "sm_90a") == ()
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        "            if n.index > f: sync 4, 128\n            else: sync 4, 128\n            Y",
+        "            for j in range(1): sync 4, 128\n            Y",
+    ],
+)
+def test_a_role_that_comes_in_each_case_is_one_that_comes(instead: str) -> None:
+    assert said(changed(ALWAYS, (ALONE, instead)), "sm_90a") == ()
+
+
+def test_all_roles_come_to_the_barrier_of_the_kernel() -> None:
+    text = ALWAYS.replace("sync 4, 128", "sync cta")
+    assert said(text, "sm_90a") == ()
+    bad = changed(
+        text,
+        (
+            "            sync cta\n            Y",
+            "            if n.index > f: sync cta\n            Y",
+        ),
+    )
+    assert [d.code for d in said(bad, "sm_90a")] == ["TK314"]

@@ -8,7 +8,7 @@ from tkc.analysis.circles import Circles
 from tkc.analysis.guards import LANES
 from tkc.analysis.happens_before.automaton import PENDING, Source, State, both
 from tkc.analysis.happens_before.clocks import Position, bound
-from tkc.analysis.happens_before.events import Access, Some, Threads, Turns, Wait, Who
+from tkc.analysis.happens_before.events import Access, Meet, Some, Threads, Turns, Wait, Who
 from tkc.analysis.happens_before.graph import Graph, Node, Site
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
@@ -121,7 +121,60 @@ def deadlocks(graph: Graph) -> list[Finding]:
                     FREE if all("." not in at for at in awaited) else "",
                 )
             )
-    return found
+    return found or list(_crosswise(graph, circles))
+
+
+def _crosswise(graph: Graph, circles: Circles) -> Iterator[Finding]:
+    """A barrier of threads that a role only comes to when another, which waits for it there, has gone on."""
+    for sites in graph.meetings.values():
+        for here in sites:
+            act = _met(here)
+            if act.among != "cta" or act.does != "sync" or here.after:
+                continue
+            if graph.symmetry.mirrors(here.node.role) or not circles.may_have(here):
+                continue
+            reach = _going_on(graph, here)
+            for there in sites:
+                if _met(there).does != "wait" and _too_late(reach, here, there):
+                    yield finding_at(
+                        "TK314",
+                        here.node,
+                        f"roles {here.node.role.name} and {there.node.role.name} wait for one another for ever: "
+                        f"{_told(there)} in role {there.node.role.name} comes after {_told(here)} in role "
+                        f"{here.node.role.name}, which waits for it",
+                    )
+                    return
+
+
+def _met(site: Site) -> Meet:
+    assert site.node.event is not None
+    assert isinstance(site.node.event.act, Meet)
+    return site.node.event.act
+
+
+def _told(site: Site) -> str:
+    assert site.node.event is not None
+    return site.node.event.told_at
+
+
+def _going_on(graph: Graph, site: Site) -> Reach:
+    """What comes after a wait of any of its threads, for any that it waits for."""
+    return Reach(
+        graph, _moment(site.node, True), site.node, any_site=True, moment=True, most=graph.back,
+        turns=site.node.turns, chains=False,
+    ).run()  # fmt: skip
+
+
+def _too_late(reach: Reach, here: Site, there: Site) -> bool:
+    """Whether an arrival for the phase of a wait, or for one before, comes after the wait."""
+    if there.node is here.node or there.after or there.clock is not here.clock:
+        return False
+    counted = here.clock in here.node.path
+    return any(
+        bound(label.position, there.clock, counted) * there.rate + there.offset <= here.offset
+        for label in reach.at(there.node)
+        if both(label.state.who, there.node.threads) is not None
+    )
 
 
 def _behind_itself(graph: Graph, wait: Site, chains: bool) -> Iterator[Label]:

@@ -41,6 +41,7 @@ from tkc.analysis.happens_before.verdicts import (
 from tkc.analysis.lifetimes import GROUPED, check_lifetimes, unclosed
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.numbered_laps import check_numbered
+from tkc.analysis.often import check_often
 from tkc.analysis.ownership import by_pipes, twice
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
 from tkc.analysis.remedies import AHEAD
@@ -81,7 +82,8 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
         found += [*check_elements(graph), *check_repeated(graph), *([] if acquired else units)]
         late = [*check_lifetimes(judge), *check_dependent(graph)]
         if not found:
-            found = [*check_laps(graph), *check_numbered(graph), *check_first_reads(judge, judged)]
+            found = [*check_laps(graph), *check_numbered(graph), *check_often(graph)]
+            found += check_first_reads(judge, judged)
         return _once([*broken, *found, *late])
     except Unfollowed:
         return _once([*broken, _unfollowed(graph)])

@@ -176,15 +176,18 @@ def _plain(kind: Any, *parts: Any) -> Asked:
 
 
 def _counts(formula: Formula) -> bool:
-    """Whether something is never below zero: an extent of a tensor, or how many blocks it has."""
-    return formula[0] in ("size", "cdiv")
+    """Whether something is never below zero: an extent of a tensor, or how many blocks it has; of an argument that is
+    not known."""
+    return _divided(formula)[0] == "size"
 
 
 def _divided(formula: Formula) -> Formula:
-    """What blocks are of: there are some where it is more than 0."""
-    while formula[0] == "cdiv" and formula[2][0] == "const" and formula[2][1] > 0:
-        formula = formula[1]
-    return formula
+    """What blocks of an extent are of: there are some where it is more than 0. Of an argument, which may be negative,
+    there may be any number."""
+    whole = formula
+    while whole[0] == "cdiv" and whole[2][0] == "const" and whole[2][1] > 0:
+        whole = whole[1]
+    return whole if whole[0] == "size" else formula
 
 
 _SIGNS = {

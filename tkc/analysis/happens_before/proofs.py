@@ -39,6 +39,8 @@ from tkc.analysis.happens_before.verdicts import (
     places,
 )
 from tkc.analysis.moments import deadlocks
+from tkc.analysis.numbered_laps import check_numbered
+from tkc.analysis.often import check_often
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
 from tkc.ir.isa.assumptions import FENCED, STRICT, UNHIDDEN
 from tkc.ir.isa.memory import Proxy, Scope, Space
@@ -84,8 +86,15 @@ class Proofs:
         self.graph.bounded = (
             True  # until it is judged: a change of the program is never left half made
         )
-        checks = (check_meetings, check_barriers, deadlocks, check_laps)
-        self.broken = any(check(self.graph) for check in checks)
+        checks = (
+            check_meetings,
+            check_barriers,
+            deadlocks,
+            check_laps,
+            check_numbered,
+            check_often,
+        )
+        self.broken = any([*check(self.graph)] for check in checks)
         self.models: dict[tuple[Place, Place], str] = {}
         self.rest: dict[int, frozenset[Operation] | None] = {}
         self.judge_of: dict[int, Judge] = {}

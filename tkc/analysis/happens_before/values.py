@@ -163,7 +163,7 @@ class Values(Evaluator):
             chain.append(after)
         outside = [r.result for _, r in chain]
         first = self._first(chain[0][1].init, chain[-1][1].result, loop, outside)
-        if first is None:
+        if first is None or self._unsigned(first):
             return None
         loops = tuple(o for o, _ in chain)
         return Counter(
@@ -173,6 +173,10 @@ class Values(Evaluator):
             first,
             tuple(outside),
         )
+
+    def _unsigned(self, first: int) -> bool:
+        """Whether a counter begins below zero where counters are divided: `//` and `%` take what has no sign."""
+        return first < 0 and self.wrap > 2
 
     def _round(self, op: Operation) -> Operation | None:
         """The loop or condition round an operation, None where it runs once; not a choice of threads or of a CTA."""
@@ -239,7 +243,7 @@ class Values(Evaluator):
         if len(chain) > 1 or not isinstance(loop, s.ForOp):
             return None
         lower, step = self.constant(loop.lower), self.constant(loop.step)
-        if lower is None or step is None:
+        if lower is None or step is None or self._unsigned(lower):
             return None
         turns = self.trips(loop)
         if turns is None and self._round(loop) is not None:
