@@ -201,7 +201,7 @@ LATER = [
     (
         "d = 0",
         "if K > 1: d = 0",
-        "accumulator d of a pipe under a condition inside its put: `d = 0` stands before",
+        "accumulator d of a pipe under a condition inside its put: only `d += a @ b` may stand in it",
     ),
     ("for k in blocks(K, BK):", "for k in blocks(K, BK), behind = d:", "`behind = ...` in a `for`"),
     ("bf16(read(d))", "ue8m0(read(d))", "register tiles of ue8m0"),

@@ -410,7 +410,8 @@ class Writes:
             told += (
                 "several pipes carry it; the condition may stand round the put and what is got of it"
                 if handed_on
-                else f"`{d.name} = 0` stands before the condition, and `{d.name} += a @ b` in it"
+                else f"only `{d.name} += a @ b` may stand in it, and what it is set to ahead of it, as in "
+                f"`{d.name} = 0` or `{d.name} = e if c else 0`"
             )
             self.values.later(told, span)
         if owned.direction == "get" and not self.scope.several(d.name):
